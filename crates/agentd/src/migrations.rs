@@ -56,5 +56,6 @@ pub const MIGRATIONS: &[Migration] = &[
     migration!(34, "notification_references", "0034_notification_references"),
     migration!(35, "untrusted_messages", "0035_untrusted_messages"),
     migration!(36, "browser_auth_states", "0036_browser_auth_states"),
+    migration!(37, "push_subscriptions", "0037_push_subscriptions"),
     migration!(38, "login_sessions", "0038_login_sessions"),
 ];

@@ -3,8 +3,8 @@
 use agentd_base::Timestamp;
 use serde_json::json;
 
-use super::model::{Alert, AlertDeliveryType, CompiledCondition, Figure, NoticeKind};
-use crate::notify::MessageFormat;
+use super::model::{Alert, AlertDeliveryType, AlertSeverity, CompiledCondition, Figure, NoticeKind};
+use crate::notify::{MessageFormat, Notification, PushDetails, Target};
 
 /// A message before it has somewhere to go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +56,22 @@ fn reason(kind: NoticeKind) -> &'static str {
         NoticeKind::SnoozeOver => "snooze_over",
         NoticeKind::Resolved => "resolved",
     }
+}
+
+/// What a device shows, once for each alert.
+pub(super) fn push(alert: &Alert, kind: NoticeKind, value: Option<f64>) -> Notification {
+    let subject = format!("{} {}", alert.name, headline(kind));
+    let value = value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
+    let body = format!("{}: {value}, threshold {}", alert.condition, alert.threshold);
+    let details = PushDetails {
+        url: "/monitoring/alerts".to_owned(),
+        tag: format!("alert:{}", alert.id),
+        is_urgent: alert.severity == AlertSeverity::Critical,
+        ..PushDetails::default()
+    };
+    Notification::new(Target::Push(String::new()), subject, body)
+        .format(MessageFormat::Text)
+        .details(serde_json::to_value(details).unwrap_or_default())
 }
 
 /// `since`: when it began to fire.

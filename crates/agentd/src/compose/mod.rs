@@ -237,8 +237,12 @@ pub async fn compose(
     agents.register(Arc::new(evolution.clone()));
     engine.observe(Arc::new(evolution.clone()));
     engine.approvals().register(Arc::new(evolution.clone()));
-    let notify_options =
-        NotifyOptions { extra_tls_roots: config.extra_tls_roots.clone(), email_time_limit: config.email_time_limit };
+    let base_url = config.reached_at(address);
+    let notify_options = NotifyOptions {
+        extra_tls_roots: config.extra_tls_roots.clone(),
+        email_time_limit: config.email_time_limit,
+        base_url: base_url.clone(),
+    };
     let notify = Notify::new(&context, settings.clone(), notify_options);
     settings.register_finder(Arc::new(notify.clone()));
     let scheduler = Scheduler::new(
@@ -263,7 +267,7 @@ pub async fn compose(
     );
     agents.register(Arc::new(proactive.clone()));
     engine.register(Arc::new(proactive.clone()));
-    let base_url = config.reached_at(address);
+    notify.push().set_waiting(Arc::new(proactive.clone()));
     let vault = settings.vault().clone();
     let webhooks = Webhooks::new(&context, vault, agents.clone(), engine.clone(), base_url.clone());
     agents.register(Arc::new(webhooks.clone()));

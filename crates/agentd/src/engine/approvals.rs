@@ -170,6 +170,24 @@ impl Approvals {
         store::find_pending(read, kind, agent).await
     }
 
+    /// Those that wait for an answer, the newest first, at most `limit`.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn waiting(&self, read: &mut Read, limit: u32) -> Result<Vec<Approval>, StoreError> {
+        store::list_waiting(read, self.context.clock.now(), limit).await
+    }
+
+    /// Whether an approval waits for its answer.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn waits(&self, id: ApprovalId) -> Result<bool, StoreError> {
+        let now = self.context.clock.now();
+        let found = store::find_approval(&mut self.context.db.read().await?, &id).await?;
+        Ok(found.is_some_and(|found| found.status == ApprovalStatus::Pending && found.expires_at > now))
+    }
+
     /// Takes back what still waits, with the caller's own change.
     ///
     /// # Errors

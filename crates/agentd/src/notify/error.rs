@@ -2,9 +2,11 @@
 
 use agentd_base::{DomainError, ErrorKind, FieldProblem};
 use agentd_store::StoreError;
+use agentd_web_push::PushError;
 
 use super::email::EmailError;
 use super::model::BODY_LIMIT;
+use crate::settings::VaultError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum NotifyError {
@@ -14,10 +16,20 @@ pub enum NotifyError {
     NotFound,
     #[error("the notification is {status}; only a dead_letter can be retried")]
     NotDead { status: &'static str },
+    #[error("there is no such device; it was removed, or its push service has forgotten it")]
+    DeviceNotFound,
+    #[error("{most} devices are woken already; remove one that is not needed any more")]
+    TooManyDevices { most: u64 },
+    #[error("{0}")]
+    NotPushed(String),
     #[error("the address is not valid")]
     Invalid(Vec<FieldProblem>),
     #[error(transparent)]
     Email(#[from] EmailError),
+    #[error(transparent)]
+    Key(#[from] PushError),
+    #[error(transparent)]
+    Vault(#[from] VaultError),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -26,10 +38,13 @@ impl DomainError for NotifyError {
     fn kind(&self) -> ErrorKind {
         match self {
             Self::BodyTooLarge { .. } => ErrorKind::TooLarge,
-            Self::NotFound => ErrorKind::NotFound,
-            Self::NotDead { .. } => ErrorKind::Conflict,
+            Self::NotFound | Self::DeviceNotFound => ErrorKind::NotFound,
+            Self::NotDead { .. } | Self::TooManyDevices { .. } => ErrorKind::Conflict,
+            Self::NotPushed(_) => ErrorKind::Upstream,
             Self::Invalid(problems) => ErrorKind::Invalid(problems.clone()),
             Self::Email(error) => error.kind(),
+            Self::Key(_) => ErrorKind::Internal,
+            Self::Vault(error) => error.kind(),
             Self::Store(error) => error.kind(),
         }
     }
@@ -37,10 +52,14 @@ impl DomainError for NotifyError {
     fn code(&self) -> &'static str {
         match self {
             Self::BodyTooLarge { .. } => "message_too_large",
-            Self::NotFound => "not_found",
+            Self::NotFound | Self::DeviceNotFound => "not_found",
+            Self::TooManyDevices { .. } => "too_many_devices",
+            Self::NotPushed(_) => "push_refused",
             Self::NotDead { .. } => "not_dead_letter",
             Self::Invalid(_) => "invalid_request",
             Self::Email(error) => error.code(),
+            Self::Key(_) => "internal_error",
+            Self::Vault(error) => error.code(),
             Self::Store(error) => error.code(),
         }
     }

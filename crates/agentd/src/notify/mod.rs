@@ -18,6 +18,9 @@
 //! - Addresses are typed in by the owner, so they may be private ones, and each connection is
 //!   checked against the policy of the security settings.
 //!
+//! `push:` goes to every device that is to be woken: it is sent once a message to each is in the queue, and those are
+//! sent, tried again and given up one by one. See [`push`].
+//!
 //! Events: `channel.message.sent` with `data {notification_id, platform, channel, subject, format,
 //! attempts, reference}` and `channel.message.failed` with `reference` replaced by `error`, once,
 //! when a message becomes a dead letter; of a message that was sent and did not arrive, both. `channel` is the address of an e-mail, the scheme and
@@ -28,9 +31,11 @@
 //! [`Transport`] for each of its own).
 
 mod email;
+mod enqueue;
 mod error;
 mod model;
 mod parts;
+mod push;
 mod routes;
 mod service;
 mod store;
@@ -44,6 +49,7 @@ pub use model::{
     BODY_LIMIT, MessageFormat, Notification, NotificationId, NotificationStatus, StoredNotification, Target,
     TargetError,
 };
+pub use push::{Push, PushDetails, PushSubscriptionId, StillWaits};
 pub use routes::routes;
 pub use service::{Notify, NotifyOptions};
 pub use transport::{Delivered, DeliveryFailure, Outgoing, Retry, Transport};

@@ -5,30 +5,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::{FieldProblem, Page};
-use agentd_store::{NewEvent, NewItem, Read, Recorder, StoreError, Tx};
+use agentd_store::{NewEvent, Read, Recorder, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::email::{Email, EmailOptions};
+use super::enqueue::{self, QUEUE, add_item};
 use super::error::NotifyError;
 use super::model::{
-    BODY_LIMIT, DEFAULT_ATTEMPTS, MOST_ATTEMPTS, Notification, NotificationId, NotificationStatus, StoredNotification,
-    Target, shown_channel,
+    DEFAULT_ATTEMPTS, Notification, NotificationId, NotificationStatus, StoredNotification, Target, shown_channel,
 };
+use super::push::Push;
 use super::store;
 use super::transport::{DeliveryFailure, Transport, Transports};
 use super::webhook::Webhook;
 use crate::runtime::{AppContext, WorkQueue};
 use crate::settings::{
-    CHANNEL_PLATFORMS, FindsNamed, ProactiveSettings, SealedUrl, Section, Settings, UnknownMask, Vault, is_mailbox,
-    names_in_url, open_url, write_url_secrets,
+    CHANNEL_PLATFORMS, FindsNamed, ProactiveSettings, SealedUrl, Section, Settings, Vault, is_mailbox, names_in_url,
+    open_url, write_url_secrets,
 };
 
 const AT_ONCE: usize = 4;
 
-/// The queue of the messages.
-pub(super) const QUEUE: &str = "notify";
 /// A test is answered while somebody waits for it.
 const TEST_LIMIT: Duration = Duration::from_secs(20);
 
@@ -39,6 +38,8 @@ pub struct NotifyOptions {
     pub extra_tls_roots: Vec<Vec<u8>>,
     /// How long one e-mail may take, from the lookup of the server to its last word.
     pub email_time_limit: Duration,
+    /// Where the daemon is reached, `https://` or `http://`.
+    pub base_url: String,
 }
 
 struct Inner {
@@ -46,6 +47,7 @@ struct Inner {
     vault: Vault,
     settings: Settings,
     email: Arc<Email>,
+    push: Push,
     transports: Transports,
     queue: WorkQueue,
 }
@@ -61,10 +63,11 @@ impl std::fmt::Debug for Notify {
 }
 
 impl Notify {
-    /// With the transports `email` and `webhook`.
+    /// With the transports `email`, `webhook` and `push`.
     #[must_use]
     pub fn new(context: &AppContext, settings: Settings, options: NotifyOptions) -> Self {
         let (webhook, vault) = (Webhook::new(settings.clone(), context.clock.clone()), settings.vault().clone());
+        let push = Push::new(context, settings.clone(), options.base_url);
         let options = EmailOptions { extra_tls_roots: options.extra_tls_roots, time_limit: options.email_time_limit };
         let email = Arc::new(Email::new(settings.clone(), context.clock.clone(), options));
         let notify = Self(Arc::new(Inner {
@@ -72,11 +75,13 @@ impl Notify {
             vault,
             settings,
             email: Arc::clone(&email),
+            push: push.clone(),
             transports: Transports::default(),
             queue: WorkQueue::new(context, QUEUE, AT_ONCE),
         }));
         notify.register(email);
         notify.register(Arc::new(webhook));
+        notify.register(Arc::new(push));
         notify
     }
 
@@ -104,6 +109,12 @@ impl Notify {
         })
     }
 
+    /// The devices that are woken.
+    #[must_use]
+    pub fn push(&self) -> &Push {
+        &self.0.push
+    }
+
     pub(super) fn context(&self) -> &AppContext {
         &self.0.context
     }
@@ -122,23 +133,7 @@ impl Notify {
     /// # Errors
     /// `BodyTooLarge`, before anything was written; or what the database refuses.
     pub async fn enqueue(&self, tx: &mut Tx, new: &Notification) -> Result<NotificationId, NotifyError> {
-        if new.body.len() > BODY_LIMIT {
-            return Err(NotifyError::BodyTooLarge { bytes: new.body.len() });
-        }
-        let id = NotificationId::generate(&self.0.context.ids);
-        let channel = new.target.channel();
-        let sealed = SealedUrl::new(channel, None, UnknownMask::Leave).ok();
-        let shown = sealed.as_ref().map_or(channel, |sealed| sealed.shown.as_str());
-        if !store::insert_notification(tx, &id, new, shown).await? {
-            let key = new.idempotency_key.as_deref().unwrap_or_default();
-            return store::find_id_by_key(tx, key).await?.ok_or(NotifyError::NotFound);
-        }
-        if let Some(sealed) = &sealed {
-            write_url_secrets(tx, &self.0.vault, &store::secret_scope(&id), &sealed.secrets).await?;
-        }
-        let attempts = new.max_attempts.unwrap_or(DEFAULT_ATTEMPTS).clamp(1, MOST_ATTEMPTS);
-        add_item(tx, &id, attempts).await?;
-        Ok(id)
+        enqueue::enqueue(tx, &self.0.context.ids, &self.0.vault, new).await
     }
 
     /// Where a message goes, with the credentials in its url.
@@ -286,20 +281,6 @@ impl FindsNamed for Notify {
         let fault = name.parse().ok().and_then(|target| self.fault_of(&target));
         std::future::ready(fault).boxed()
     }
-}
-
-/// A queue item for a message that has none.
-async fn add_item(tx: &mut Tx, id: &NotificationId, max_attempts: u32) -> Result<(), StoreError> {
-    let run_at = tx.clock().now();
-    let payload = json!({"notification_id": id});
-    let item = NewItem { queue: QUEUE.to_owned(), dedup_key: None, payload, run_at, max_attempts };
-    let item = tx.enqueue(item).await?;
-    store::update_item(tx, id, item.id()).await
-}
-
-/// Gives a queue item back to a message that lost it.
-pub(super) async fn add_lost_item(tx: &mut Tx, id: &NotificationId) -> Result<(), StoreError> {
-    add_item(tx, id, DEFAULT_ATTEMPTS).await
 }
 
 /// What is told of a message besides how it ended.

@@ -20,6 +20,8 @@ pub struct Outgoing {
     pub channel: String,
     /// Whether a hook sends it: `security.private_hook_targets` holds for where it goes.
     pub is_of_hook: bool,
+    /// As [`Notification::agent`](super::Notification).
+    pub agent: Option<String>,
     /// One line; may be empty.
     pub subject: String,
     pub body: String,

@@ -9,8 +9,9 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 
-use super::model::{BACKOFF, KEPT, NotificationId, NotificationStatus, StoredNotification};
-use super::service::{Notify, add_lost_item, emit_ended};
+use super::enqueue::add_item;
+use super::model::{BACKOFF, DEFAULT_ATTEMPTS, KEPT, NotificationId, NotificationStatus, StoredNotification};
+use super::service::{Notify, emit_ended};
 use super::store;
 use super::transport::{Delivered, DeliveryFailure, Outgoing, Retry};
 use crate::runtime::{AppContext, HandlesItems, ItemFailure, NextDue, WorkQueue, Worker, WorkerError, WorkerReport};
@@ -74,6 +75,7 @@ async fn send(notify: &Notify, message: &StoredNotification) -> Result<Delivered
         id: message.id.clone(),
         channel: notify.opened_channel(message).await?,
         is_of_hook: message.is_of_hook,
+        agent: message.agent.clone(),
         subject: message.subject.clone(),
         body: message.body.clone(),
         format: message.format,
@@ -192,6 +194,6 @@ async fn settle(tx: &mut Tx, id: &NotificationId) -> Result<(), StoreError> {
         }
         Some(item) if item.status != ItemStatus::Done => Ok(()),
         // Its place is gone, as after a restore of something older.
-        _ => add_lost_item(tx, id).await,
+        _ => add_item(tx, id, DEFAULT_ATTEMPTS).await,
     }
 }

@@ -18,6 +18,9 @@
 //! - It has the tools that change nothing, for nobody asked for it.
 //! - While it is switched off, nothing is looked for.
 //!
+//! It also wakes the owner's devices for approvals that wait for a moment (`waking`): the message has the approval's
+//! key, so there is one of it, however many daemons look and whoever is killed where.
+//!
 //! Deliberately absent: when a run has failed and what is suggested (`scheduler`), and how a message reaches
 //! somebody (`notify`).
 
@@ -29,6 +32,7 @@ mod routes;
 mod service;
 mod store;
 mod turns;
+mod waking;
 mod worker;
 
 pub use error::ProactiveError;

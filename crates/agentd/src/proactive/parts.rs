@@ -1,11 +1,12 @@
 //! What this domain has besides its routes.
 
 use super::service::Proactive;
-use super::worker::StartProactive;
-use crate::runtime::{Domain, Workers};
+use super::worker::{StartProactive, WakeDevices};
+use crate::runtime::{Domain, NextDue, Workers};
 
 impl Domain for Proactive {
     fn add_workers(&self, workers: &mut Workers) {
         workers.add(StartProactive(self.clone()));
+        workers.add(WakeDevices { proactive: self.clone(), next_look: NextDue::default() });
     }
 }

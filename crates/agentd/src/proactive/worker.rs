@@ -182,3 +182,33 @@ impl StartProactive {
         Ok(())
     }
 }
+
+/// Wakes devices for approvals.
+#[derive(Debug)]
+pub(super) struct WakeDevices {
+    pub(super) proactive: Proactive,
+    pub(super) next_look: NextDue,
+}
+
+impl Worker for WakeDevices {
+    fn name(&self) -> &'static str {
+        "proactive.wake"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(2)
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        Some(self.next_look.at())
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
+        async {
+            let (woken, next) = self.proactive.wake_for_approvals().await?;
+            self.next_look.note(Some(next));
+            Ok(WorkerReport::done(woken))
+        }
+        .boxed()
+    }
+}

@@ -9,6 +9,7 @@ use crate::hooks::settle;
 use crate::notify::{enqueue, mail, use_server};
 use crate::settings::avatar::{GIF, multipart};
 use crate::support::document::{find, operations};
+use crate::support::push_service::PushService;
 use crate::support::smtp::{Behaviour, SmtpServer};
 use crate::support::talk::Talk;
 use crate::support::{TestApp, TestRequest, TestResponse};
@@ -198,6 +199,13 @@ async fn memory_and_settings(app: &TestApp, repeated: &mut Repeated) {
     let dead = enqueue(app, mail("gone")).await;
     app.run_workers().await;
     repeated.start(app, &format!("/api/notifications/{dead}/retry")).await;
+
+    let push_service = PushService::start().await;
+    push_service.subscribe(app, "first").await;
+    let (_, device) = push_service.browser("phone");
+    let device = repeated.post(app, "/api/notifications/push/subscriptions", device).await;
+    repeated.start(app, &format!("/api/notifications/push/subscriptions/{}/test", id(&device))).await;
+    assert_eq!(push_service.count(), 1);
 
     repeated.post(app, "/api/settings/import", json!({"settings": {"interface": {"language": "de"}}})).await;
     let picture =

@@ -68,7 +68,7 @@ pub enum AlertDeliveryType {
     Webhook,
     /// `url` is an address; empty: the one in the profile.
     Email,
-    /// `url` is `<platform>:<channel>`.
+    /// `url` is `<platform>:<channel>`, or `push:` for the devices that are woken.
     Channel,
 }
 
@@ -119,11 +119,13 @@ impl Delivery {
             AlertDeliveryType::Email => {
                 "must be an address such as name@example.org, or empty for the one in the profile"
             }
-            AlertDeliveryType::Channel => "must be <platform>:<channel>, such as slack:#alerts",
+            AlertDeliveryType::Channel => "must be <platform>:<channel>, such as slack:#alerts, or push:",
         };
         let target = text.parse::<Target>().map_err(|_| wanted.to_owned())?;
         match (&target, self.kind) {
-            (Target::Channel { .. }, AlertDeliveryType::Channel) => target.fault().map_or(Ok(target), Err),
+            (Target::Channel { .. } | Target::Push(_), AlertDeliveryType::Channel) => {
+                target.fault().map_or(Ok(target), Err)
+            }
             (_, AlertDeliveryType::Channel) => Err(wanted.to_owned()),
             _ => Ok(target),
         }

@@ -89,7 +89,7 @@ impl AlertView {
 fn shown_url(delivery: &Delivery, target: &Target) -> String {
     let shown = target.shown();
     match target {
-        Target::Channel { .. } => shown,
+        Target::Channel { .. } | Target::Push(_) => shown,
         Target::Email(_) | Target::Webhook(_) => {
             let prefix = format!("{}:", delivery.kind.as_str());
             shown.strip_prefix(&prefix).unwrap_or(&shown).to_owned()

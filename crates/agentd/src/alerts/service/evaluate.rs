@@ -17,7 +17,7 @@ use crate::alerts::model::{
     Alert, AlertId, CompiledCondition, Figures, FiringId, NoticeKind, Truth, notice_key, secret_scope,
 };
 use crate::alerts::{notice, store};
-use crate::notify::Notification;
+use crate::notify::{Notification, Target};
 use crate::settings::{VaultError, open_url};
 
 /// With the lease, whoever takes over from a daemon that was killed evaluates within 15 seconds.
@@ -176,7 +176,10 @@ impl Alerts {
         ordinal: u32,
         value: Option<f64>,
     ) -> Result<(), AlertError> {
-        let (Some(delivery), Some(firing)) = (&alert.delivery, &alert.life.firing_id) else { return Ok(()) };
+        let Some(firing) = &alert.life.firing_id else { return Ok(()) };
+        let key = notice_key(firing, ordinal);
+        self.wake_devices(tx, alert, kind, value, &key).await?;
+        let Some(delivery) = &alert.delivery else { return Ok(()) };
         let vault = self.0.sources.settings.vault();
         let target = match open_url(tx, vault, &secret_scope(&alert.id), &delivery.url).await {
             Ok(Ok(url)) => delivery.target_with(&url),
@@ -195,11 +198,33 @@ impl Alerts {
                 return Ok(());
             }
         };
-        let text = notice::text(alert, Some(condition), kind, value, alert.life.firing_since);
-        let message = Notification::new(target, text.subject, text.body)
-            .format(text.format)
-            .idempotency_key(notice_key(firing, ordinal));
-        self.0.sources.notify.enqueue(tx, &message).await?;
+        let message = match &target {
+            Target::Push(_) => notice::push(alert, kind, value),
+            _ => {
+                let text = notice::text(alert, Some(condition), kind, value, alert.life.firing_since);
+                Notification::new(target, text.subject, text.body).format(text.format)
+            }
+        };
+        self.0.sources.notify.enqueue(tx, &message.idempotency_key(key)).await?;
+        Ok(())
+    }
+
+    /// Wakes the devices of the owner, where they are not where the alert is sent anyway.
+    async fn wake_devices(
+        &self,
+        tx: &mut Tx,
+        alert: &Alert,
+        kind: NoticeKind,
+        value: Option<f64>,
+        key: &str,
+    ) -> Result<(), AlertError> {
+        let sources = &self.0.sources;
+        let is_told = alert.delivery.as_ref().is_some_and(|delivery| matches!(delivery.target(), Ok(Target::Push(_))));
+        if is_told || !sources.settings.proactive().push_alerts || !sources.notify.push().has_devices(tx).await? {
+            return Ok(());
+        }
+        let message = notice::push(alert, kind, value).idempotency_key(format!("push:{key}"));
+        sources.notify.enqueue(tx, &message).await?;
         Ok(())
     }
 

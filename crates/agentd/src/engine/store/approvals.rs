@@ -137,6 +137,19 @@ pub(in crate::engine) async fn find_pending(
     read.fetch_optional(sql, args![agent, kind]).await?.as_ref().map(approval).transpose()
 }
 
+/// Those that wait at `now`, the newest first.
+pub(in crate::engine) async fn list_waiting(
+    read: &mut Read,
+    now: Timestamp,
+    limit: u32,
+) -> Result<Vec<Approval>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM approvals WHERE status = 'pending' AND expires_at > $1 \
+         ORDER BY requested_at DESC, id DESC LIMIT $2"
+    );
+    read.fetch_all(sql, args![now, limit]).await?.iter().map(approval).collect()
+}
+
 /// Writes a decision; answers whether it was still to be made.
 pub(in crate::engine) async fn decide(
     tx: &mut Tx,

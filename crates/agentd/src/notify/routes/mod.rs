@@ -1,5 +1,7 @@
 //! `/api/notifications`, and the test of the mail server.
 
+mod push;
+
 use agentd_base::{PageLimits, Problems, Timestamp};
 use agentd_web::{ApiError, ApiRouter, ErrorBody, IdempotencyKey, Json, Path, Query, Routes, routes};
 use axum::extract::State;
@@ -7,8 +9,8 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::model::{MessageFormat, NotificationId, NotificationStatus, StoredNotification, shown_channel};
-use super::service::Notify;
+use crate::notify::model::{MessageFormat, NotificationId, NotificationStatus, StoredNotification, shown_channel};
+use crate::notify::service::Notify;
 use crate::runtime::record_once;
 
 #[must_use]
@@ -18,7 +20,11 @@ pub fn routes() -> Routes<Notify> {
             .routes(routes!(test_email_settings))
             .routes(routes!(list_notifications))
             .routes(routes!(get_notification))
-            .routes(routes!(retry_notification)),
+            .routes(routes!(retry_notification))
+            .routes(routes!(push::get_push_key))
+            .routes(routes!(push::list_push_subscriptions, push::create_push_subscription))
+            .routes(routes!(push::delete_push_subscription))
+            .routes(routes!(push::test_push_subscription)),
     )
 }
 
@@ -65,9 +71,9 @@ async fn test_email_settings(
 #[derive(Debug, Serialize, ToSchema)]
 struct NotificationView {
     id: NotificationId,
-    /// `email`, `webhook`, or a chat platform.
+    /// `email`, `webhook`, `push`, or a chat platform.
     platform: String,
-    /// The address; of a webhook only scheme and host.
+    /// The address; of a webhook only scheme and host, of `push` the device, or nothing for all of them.
     channel: String,
     subject: String,
     format: MessageFormat,

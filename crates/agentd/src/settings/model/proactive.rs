@@ -47,7 +47,7 @@ impl QuietHours {
     }
 }
 
-/// When agents may begin by themselves.
+/// When agents may begin by themselves, and what wakes the owner's devices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct ProactiveSettings {
@@ -59,10 +59,14 @@ pub struct ProactiveSettings {
     #[schema(maximum = 100)]
     pub max_per_day: u32,
     /// Where such a turn is sent: `<platform>:<channel>` (discord, slack, telegram, whatsapp, teams,
-    /// google_chat) or `email:<address>`; `null`: nowhere, it is only listed by
-    /// `GET /api/scheduler/proactive`.
+    /// google_chat), `email:<address>`, or `push:` for the devices that are woken; `null`: nowhere, it is only listed
+    /// by `GET /api/scheduler/proactive`.
     #[schema(min_length = 3, max_length = 300)]
     pub delivery: Option<String>,
+    /// Whether devices are woken when an approval waits.
+    pub push_approvals: bool,
+    /// Whether devices are woken when an alert fires.
+    pub push_alerts: bool,
 }
 
 section_patch!(
@@ -72,7 +76,14 @@ section_patch!(
 
 impl Default for ProactiveSettings {
     fn default() -> Self {
-        Self { enabled: false, quiet_hours: QuietHours::default(), max_per_day: 3, delivery: None }
+        Self {
+            enabled: false,
+            quiet_hours: QuietHours::default(),
+            max_per_day: 3,
+            delivery: None,
+            push_approvals: true,
+            push_alerts: true,
+        }
     }
 }
 
@@ -126,9 +137,11 @@ fn time_of_day(text: &str) -> Option<Time> {
 fn delivery_problem(text: &str) -> Option<String> {
     let form = || {
         let platforms = CHANNEL_PLATFORMS.join(", ");
-        format!("must be null, email:<address>, or <platform>:<channel> with one of {platforms}")
+        format!("must be null, email:<address>, push:, or <platform>:<channel> with one of {platforms}")
     };
     match text.split_once(':') {
+        Some(("push", "")) => None,
+        Some(("push", _)) => Some("must be `push:` alone, for every device".to_owned()),
         Some(("email", address)) if is_email_address(address) => None,
         Some(("email", _)) => Some("must have an address such as name@example.org after `email:`".to_owned()),
         Some((platform, channel)) if CHANNEL_PLATFORMS.contains(&platform) => {
@@ -181,11 +194,21 @@ mod tests {
 
     #[test]
     fn a_delivery_names_a_platform_and_a_channel() {
-        for good in ["email:a@b.co", "slack:#general", "telegram:-100123", "teams:19:abc@thread.v2"] {
+        for good in ["email:a@b.co", "push:", "slack:#general", "telegram:-100123", "teams:19:abc@thread.v2"] {
             assert_eq!(delivery_problem(good), None, "{good}");
         }
-        for bad in ["", "slack", "slack:", "slak:#x", "email:nobody", "webhook:https://x", "slack:a b", ":x", "SLACK:x"]
-        {
+        for bad in [
+            "",
+            "slack",
+            "slack:",
+            "slak:#x",
+            "email:nobody",
+            "webhook:https://x",
+            "slack:a b",
+            ":x",
+            "SLACK:x",
+            "push:x",
+        ] {
             assert!(delivery_problem(bad).is_some(), "{bad}");
         }
     }

@@ -9,6 +9,7 @@ mod purging;
 mod refusing;
 mod replicas;
 mod restart;
+mod waking;
 
 use std::time::Duration;
 

@@ -2,6 +2,7 @@
 
 mod crash;
 mod email;
+mod push;
 mod sending;
 
 use agentd::notify::{Notification, NotificationId, NotifyError};

@@ -209,6 +209,9 @@ async fn every_write_only_field_says_what_it_is_sent_to() {
         ("BrowserReplay", "secrets.*", Sent::Nowhere),
         ("CreateBackup", "passphrase", Sent::Nowhere),
         ("RestoreBackup", "passphrase", Sent::Nowhere),
+        // The address is where it leads itself, and comes with its keys.
+        ("NewPushSubscription", "endpoint", Sent::Nowhere),
+        ("NewPushSubscription", "keys.auth", Sent::Nowhere),
         ("LoginRequest", "password", Sent::Nowhere),
         ("RegisterRequest", "password", Sent::Nowhere),
         ("PairDevice", "code", Sent::Nowhere),

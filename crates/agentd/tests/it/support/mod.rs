@@ -7,6 +7,7 @@ pub mod eventually;
 pub mod folder;
 pub mod hold;
 pub mod process;
+pub mod push_service;
 pub mod record;
 pub mod request;
 pub mod smtp;

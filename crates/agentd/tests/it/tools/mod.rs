@@ -4,6 +4,7 @@ mod approvals;
 mod hostile_schemas;
 mod strategy;
 mod traces;
+mod waking;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,0 +1,133 @@
+//! One request to a push service, and what its answer means.
+
+use std::time::Duration;
+
+use agentd_net::{NetError, retry_after};
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+
+use super::model::{Content, PushDetails, topic};
+use super::{Device, Push};
+use crate::notify::transport::{DeliveryFailure, Retry};
+
+const TIME_LIMIT: Duration = Duration::from_secs(15);
+
+/// How it went.
+pub(super) type Receipt = Result<(), Failure>;
+
+/// Why a push service has not taken a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) failure: DeliveryFailure,
+    /// Whether the device's subscription is over.
+    pub(super) is_gone: bool,
+}
+
+impl From<DeliveryFailure> for Failure {
+    fn from(failure: DeliveryFailure) -> Self {
+        Self { failure, is_gone: false }
+    }
+}
+
+impl Push {
+    /// Sends a message that the push service keeps for `expires` at most.
+    pub(super) async fn post(
+        &self,
+        device: &Device,
+        content: &Content,
+        expires: Duration,
+        details: &PushDetails,
+    ) -> Receipt {
+        let later = |error: String| Failure::from(DeliveryFailure::later(error));
+        // A refusal too is tried again: the owner may permit the address meanwhile.
+        let failed = |error: NetError| later(error.to_string());
+        let for_good = |error: agentd_web_push::PushError| DeliveryFailure::for_good(error.to_string());
+        let key = self.key().await.map_err(|error| later(Self::unreadable(&error)))?;
+        let service = device.endpoint.origin().ascii_serialization();
+        let authorization = key.authorization(&service, &self.contact(), self.now()).map_err(for_good)?;
+        let body = device.receiver.encrypt(content.bytes(), &self.0.context.entropy).map_err(for_good)?;
+        let mut headers = headers(expires, details);
+        if let Ok(mut value) = HeaderValue::from_str(authorization.expose()) {
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        let request = self.0.client.request(Method::POST, device.endpoint.clone()).map_err(failed)?;
+        let response = request.headers(headers).body(body).timeout(TIME_LIMIT).send().await.map_err(failed)?;
+        let asked_for = retry_after(response.headers(), Some(self.now()));
+        classify(&service, response.status(), asked_for)
+    }
+}
+
+fn headers(expires: Duration, details: &PushDetails) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    headers.insert(CONTENT_ENCODING, HeaderValue::from_static("aes128gcm"));
+    headers.insert(HeaderName::from_static("ttl"), HeaderValue::from(expires.as_secs()));
+    let urgency = if details.is_urgent { "high" } else { "normal" };
+    headers.insert(HeaderName::from_static("urgency"), HeaderValue::from_static(urgency));
+    if let Ok(topic) = HeaderValue::from_str(&topic(&details.tag)) {
+        headers.insert(HeaderName::from_static("topic"), topic);
+    }
+    headers
+}
+
+fn classify(service: &str, status: StatusCode, asked_for: Option<Duration>) -> Receipt {
+    if status.is_success() {
+        return Ok(());
+    }
+    let said = format!("{service} answered {status}");
+    let is_gone = matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
+    let is_for_now =
+        matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT) || status.is_server_error();
+    let message = match status {
+        _ if is_gone => format!("{said}: the device is not there any more, and was removed; switch it on again on it"),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            format!("{said}: it does not take this daemon's key for the device; switch it off and on again on it")
+        }
+        _ if status.is_redirection() => format!("{said}, and redirects are not followed"),
+        _ => said,
+    };
+    let retry = match asked_for {
+        _ if !is_for_now => Retry::Never,
+        Some(delay) => Retry::After(delay),
+        None => Retry::Later,
+    };
+    Err(Failure { failure: DeliveryFailure { message, retry }, is_gone })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn classified(status: u16, asked_for: Option<Duration>) -> Option<(Retry, bool)> {
+        let failure = classify("https://x", StatusCode::from_u16(status).unwrap(), asked_for).err()?;
+        Some((failure.failure.retry, failure.is_gone))
+    }
+
+    #[test]
+    fn answers_are_judged() {
+        let delay = Some(Duration::from_secs(120));
+        for taken in [200, 201, 202, 204] {
+            assert_eq!(classified(taken, None), None);
+        }
+        for gone in [404, 410] {
+            assert_eq!(classified(gone, delay), Some((Retry::Never, true)));
+        }
+        for refused in [302, 400, 401, 403, 413] {
+            assert_eq!(classified(refused, delay), Some((Retry::Never, false)), "{refused}");
+        }
+        for later in [408, 429, 500, 502, 503] {
+            assert_eq!(classified(later, None), Some((Retry::Later, false)), "{later}");
+            assert_eq!(classified(later, delay), Some((Retry::After(Duration::from_secs(120)), false)), "{later}");
+        }
+    }
+
+    #[test]
+    fn an_approval_is_urgent_and_replaces_itself() {
+        let details = PushDetails { is_urgent: true, tag: "a".to_owned(), ..PushDetails::default() };
+        let sent = headers(Duration::from_secs(90), &details);
+        assert_eq!((&sent["ttl"], &sent["urgency"]), (&HeaderValue::from(90), &HeaderValue::from_static("high")));
+        assert_ne!(sent["topic"], headers(Duration::ZERO, &PushDetails::default())["topic"]);
+        assert_eq!(headers(Duration::ZERO, &PushDetails::default())["urgency"], "normal");
+    }
+}

@@ -1,0 +1,104 @@
+//! Messages to devices: one to all becomes one to each.
+
+use agentd_store::Tx;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::model::{Content, KEPT_FOR, PushDetails, PushSubscriptionId};
+use super::{Push, store};
+use crate::notify::enqueue::enqueue;
+use crate::notify::error::NotifyError;
+use crate::notify::model::{MessageFormat, Notification, Target};
+use crate::notify::transport::{Delivered, DeliveryFailure, Outgoing, Transport};
+
+impl Transport for Push {
+    fn platform(&self) -> &'static str {
+        Target::PUSH
+    }
+
+    fn deliver<'a>(&'a self, message: &'a Outgoing) -> BoxFuture<'a, Result<Delivered, DeliveryFailure>> {
+        async move {
+            let details = self.details(message);
+            if details.expires_at.is_some_and(|end| end <= self.now()) {
+                return Err(DeliveryFailure::for_good("its time was over before it could be sent"));
+            }
+            if !self.still_waits(&details).await? {
+                return Err(DeliveryFailure::for_good("it was answered before it could be sent"));
+            }
+            match message.channel.as_str() {
+                "" => self.send_to_each(message, &details).await,
+                id => self.send_to(&PushSubscriptionId::from(id), message, &details).await,
+            }
+        }
+        .boxed()
+    }
+}
+
+impl Push {
+    fn details(&self, message: &Outgoing) -> PushDetails {
+        let mut details: PushDetails =
+            message.details.clone().and_then(|details| serde_json::from_value(details).ok()).unwrap_or_default();
+        if details.tag.is_empty() {
+            details.tag = message.id.to_string();
+        }
+        details
+    }
+
+    async fn still_waits(&self, details: &PushDetails) -> Result<bool, DeliveryFailure> {
+        match (&details.about, self.0.waiting.get()) {
+            (Some(about), Some(waiting)) => {
+                waiting.still_waits(about).await.map_err(|error| DeliveryFailure::later(error.to_string()))
+            }
+            _ => Ok(true),
+        }
+    }
+
+    /// The message is sent when a message to each device is in the queue.
+    async fn send_to_each(&self, message: &Outgoing, details: &PushDetails) -> Result<Delivered, DeliveryFailure> {
+        let (this, message) = (self.clone(), message.clone());
+        let details = serde_json::to_value(details).unwrap_or_default();
+        let send = async move |tx: &mut Tx| {
+            let devices = store::list(tx).await?;
+            for device in &devices {
+                let mut copy = Notification::new(Target::Push(device.id.to_string()), &message.subject, &message.body)
+                    .format(message.format)
+                    .idempotency_key(format!("push:{}:{}", message.id, device.id))
+                    .details(details.clone());
+                copy.agent.clone_from(&message.agent);
+                enqueue(tx, &this.0.context.ids, this.0.settings.vault(), &copy).await?;
+            }
+            Ok::<_, NotifyError>(devices.len())
+        };
+        let sent = self.0.context.db.write(send).await;
+        match sent.map_err(|error| DeliveryFailure::later(error.to_string()))? {
+            0 => Err(DeliveryFailure::for_good(
+                "no device is to be woken; open the page on one, and switch it on in its settings under Notifications",
+            )),
+            _ => Ok(Delivered::default()),
+        }
+    }
+
+    async fn send_to(
+        &self,
+        id: &PushSubscriptionId,
+        message: &Outgoing,
+        details: &PushDetails,
+    ) -> Result<Delivered, DeliveryFailure> {
+        let device = self.device(id).await.map_err(|error| DeliveryFailure::later(Self::unreadable(&error)))?;
+        let Some(device) = device else {
+            return Err(DeliveryFailure::for_good("the device is not to be woken any more, or its keys are lost"));
+        };
+        let body = match message.format {
+            // Tags say nothing on a lock screen.
+            MessageFormat::Html => "",
+            MessageFormat::Markdown | MessageFormat::Text | MessageFormat::Json => &message.body,
+        };
+        let content = Content::new(&message.subject, body, details);
+        let expires = details.expires_at.map_or(KEPT_FOR, |end| end.since(self.now()));
+        let receipt = self.post(&device, &content, expires, details).await;
+        if let Err(error) = self.note(id, &receipt).await {
+            tracing::warn!(%id, %error, "how sending to a device went is not written down");
+        }
+        receipt.map(|()| Delivered::default()).map_err(|failure| failure.failure)
+    }
+}

@@ -1,0 +1,48 @@
+//! Devices are woken when an alert fires.
+
+use serde_json::json;
+
+use super::{NEVER, change, create, evaluate, firing, firings, with};
+use crate::hooks::receiver::Receiver;
+use crate::support::TestApp;
+use crate::support::push_service::PushService;
+
+#[tokio::test]
+async fn an_alert_wakes_whoever_is_to_be_woken_besides_where_it_is_sent() {
+    let (app, receiver, service) = (TestApp::with_owner().await, Receiver::start().await, PushService::start().await);
+    let device = service.subscribe(&app, "phone").await;
+    let id = create(&app, &firing(&receiver)).await;
+    evaluate(&app).await;
+    evaluate(&app).await;
+    let messages = service.messages(&app, &device).await;
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    assert_eq!(messages[0].content["title"], "Full fires");
+    assert!(messages[0].content["body"].as_str().unwrap().ends_with("threshold -1"), "{messages:?}");
+    assert_eq!(messages[0].content["url"], "/monitoring/alerts");
+    assert_eq!(messages[0].content["tag"], format!("alert:{id}"));
+    assert_eq!(messages[0].urgency, "high", "it is critical");
+    assert_eq!(receiver.received().len(), 1);
+}
+
+#[tokio::test]
+async fn an_alert_may_be_sent_to_devices_alone_or_to_none() {
+    let (app, receiver, service) = (TestApp::with_owner().await, Receiver::start().await, PushService::start().await);
+    let device = service.subscribe(&app, "phone").await;
+    let delivery = json!({"delivery": {"type": "channel", "url": "push:"}, "severity": "info"});
+    let id = create(&app, &with(firing(&receiver), &delivery)).await;
+    evaluate(&app).await;
+    let messages = service.messages(&app, &device).await;
+    assert_eq!((messages.len(), messages[0].urgency.as_str()), (1, "normal"), "not twice");
+    let notice = &firings(&app, &id).await[0]["notices"][0];
+    assert_eq!((&notice["to"], &notice["status"]), (&json!("push:"), &json!("sent")));
+    change(&app, &id, json!({"threshold": NEVER})).await;
+    app.put("/api/settings/proactive").json(&json!({"push_alerts": false})).send().await.expect_status(200);
+    create(&app, &firing(&receiver)).await;
+    evaluate(&app).await;
+    assert_eq!(service.count(), 1);
+    assert_eq!(receiver.received().len(), 1);
+    let own = json!({"delivery": {"type": "channel", "url": "push:"}, "name": "Own"});
+    create(&app, &with(firing(&receiver), &own)).await;
+    evaluate(&app).await;
+    assert_eq!(service.count(), 2, "what an alert says itself holds");
+}

@@ -1,0 +1,129 @@
+//! Devices are woken when an approval waits.
+
+use super::*;
+use crate::support::Eventually;
+use crate::support::push_service::{Answer, Device, Message, PushService};
+
+struct Asking {
+    bench: Bench,
+    service: PushService,
+    device: Device,
+}
+
+impl Asking {
+    /// A turn asks before it acts, as often as it is let.
+    async fn begin() -> Self {
+        let bench = Bench::with(vec![calls(&[("act", json!({"word": "secret"}))]), says("Done.")]).await;
+        let service = PushService::start().await;
+        let device = service.subscribe(&bench.talk.app, "phone").await;
+        Self { bench, service, device }
+    }
+
+    fn app(&self) -> &TestApp {
+        &self.bench.talk.app
+    }
+
+    /// What is asked; the turn waits from then on.
+    async fn ask(&self) -> Value {
+        let id = self.bench.conversation(json!({"execution_mode": "approval_required"})).await;
+        let mut stream = self.bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
+        while stream.next().await.expect("the stream goes on").event != "approval_request" {}
+        let mut eventually = Eventually::new();
+        loop {
+            if let Some(first) = self.bench.pending().await.first() {
+                return first.clone();
+            }
+            eventually.look_again().await;
+        }
+    }
+
+    async fn pass(&self, seconds: u64) {
+        self.app().clock.advance(Duration::from_secs(seconds));
+        self.app().run_workers().await;
+    }
+
+    async fn messages(&self) -> Vec<Message> {
+        self.service.messages(self.app(), &self.device).await
+    }
+}
+
+#[tokio::test]
+async fn a_device_is_woken_once_for_an_approval_that_waits() {
+    let asking = Asking::begin().await;
+    let approval = asking.ask().await;
+    asking.app().run_workers().await;
+    asking.pass(2).await;
+    assert_eq!(asking.service.count(), 0, "whoever looks at the page answers sooner");
+    asking.pass(1).await;
+    asking.pass(60).await;
+    asking.pass(60).await;
+    let messages = asking.messages().await;
+    let id = approval["id"].as_str().unwrap();
+    let expected = json!({
+        "title": "scout asks for approval", "body": "May scout use act?",
+        "url": format!("/approvals?id={id}"), "tag": format!("approval:{id}"),
+    });
+    assert_eq!((messages.len(), &messages[0].content), (1, &expected));
+    assert_eq!((messages[0].ttl, messages[0].urgency.as_str()), (3_600 - 3, "high"), "until it expires");
+}
+
+#[tokio::test]
+async fn what_is_answered_at_once_or_not_to_wake_wakes_nobody() {
+    let asking = Asking::begin().await;
+    let approval = asking.ask().await;
+    assert_eq!(asking.bench.answer(&approval["id"], json!({"decision": "reject"})).await, 200);
+    asking.pass(10).await;
+    assert_eq!(asking.service.count(), 0);
+    let settings = json!({"push_approvals": false});
+    asking.app().put("/api/settings/proactive").json(&settings).send().await.expect_status(200);
+    let asking = Asking { bench: Bench::with(vec![calls(&[("act", json!({}))])]).await, ..asking };
+    let device = asking.service.subscribe(asking.app(), "other").await;
+    asking.app().put("/api/settings/proactive").json(&settings).send().await.expect_status(200);
+    asking.ask().await;
+    asking.pass(10).await;
+    assert_eq!(asking.service.count(), 0);
+    asking.app().put("/api/settings/proactive").json(&json!({"push_approvals": true})).send().await.expect_status(200);
+    asking.app().run_workers().await;
+    assert_eq!(asking.service.messages(asking.app(), &device).await.len(), 1);
+}
+
+#[tokio::test]
+async fn what_was_answered_before_it_could_be_sent_is_not_sent() {
+    let asking = Asking::begin().await;
+    let approval = asking.ask().await;
+    asking.service.then([Answer::Status(503)]);
+    asking.pass(3).await;
+    assert_eq!(asking.service.count(), 1);
+    assert_eq!(asking.bench.answer(&approval["id"], json!({"decision": "reject"})).await, 200);
+    asking.pass(60).await;
+    assert_eq!(asking.service.count(), 1);
+    let list = asking.app().get("/api/notifications?status=dead_letter").send().await.expect_status(200).json();
+    assert_eq!(list["total"], 1);
+    assert!(list["notifications"][0]["error"].as_str().unwrap().contains("was answered"), "{list}");
+}
+
+#[tokio::test]
+async fn a_restart_between_asking_and_waking_changes_nothing() {
+    let mut asking = Asking::begin().await;
+    asking.ask().await;
+    asking.bench.restart().await;
+    asking.pass(3).await;
+    asking.bench.restart().await;
+    asking.pass(60).await;
+    assert_eq!(asking.messages().await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_daemons_wake_a_device_once() {
+    let asking = Asking::begin().await;
+    let (Some(second), Some(third)) = (asking.app().replica().await, asking.app().replica().await) else {
+        // One daemon has SQLite alone.
+        return;
+    };
+    asking.ask().await;
+    asking.app().clock.advance(Duration::from_secs(3));
+    for _ in 0..3 {
+        tokio::join!(asking.app().run_workers(), second.run_workers(), third.run_workers());
+    }
+    assert_eq!(asking.messages().await.len(), 1);
+}
