@@ -284,7 +284,7 @@ async function show(view) {
   await page.waitForFunction((name) => !document.querySelector(`main [role=status][aria-label="${name}"]`), 'Loading');
 }
 
-const VIEWS = ['/chat', '/channels', '/devices', '/scheduler', '/hooks', '/monitoring', '/approvals', '/approvals?tab=answered', '/browser', '/browser/requests', '/browser/recordings', '/browser/signins', '/no-such-page', ...['profile', 'interface', 'providers', 'agent', 'strategy', 'proactive', 'memory', 'tools', 'servers', 'browser', 'email', 'security', 'sandbox', 'keys', 'sessions', 'backup', 'data'].map((each) => `/settings/${each}`)];
+const VIEWS = ['/chat', '/channels', '/devices', '/scheduler', '/hooks', '/monitoring', '/approvals', '/approvals?tab=answered', '/browser', '/browser/requests', '/browser/recordings', '/browser/signins', '/no-such-page', ...['profile', 'interface', 'notifications', 'providers', 'agent', 'strategy', 'proactive', 'memory', 'tools', 'servers', 'browser', 'email', 'security', 'sandbox', 'keys', 'sessions', 'backup', 'data'].map((each) => `/settings/${each}`)];
 
 for (const [size, viewport] of [['desktop', DESKTOP], ['phone', PHONE]]) {
   for (const colorScheme of ['light', 'dark']) {

@@ -1,6 +1,7 @@
 import { api, ok, type Schemas } from './api';
 import { visible } from './format';
 import { live } from './live.svelte';
+import { closeAnswered } from './push';
 import { navigate, place } from './router.svelte';
 import { common } from './texts';
 import { toast } from './ui/toast.svelte';
@@ -46,6 +47,7 @@ class Approvals {
     if (!answer?.data) return;
     this.pending = answer.data.approvals;
     this.loaded = true;
+    void closeAnswered(this.pending.map(({ id }) => id)).catch(() => {});
   }
 
   async answer(id: string, decision: 'approve' | 'reject', reason?: string): Promise<Approval> {

@@ -13,7 +13,13 @@ export interface FormField {
   fields?: FormField[];
 }
 
-export const formOf = (category: string) => (forms as unknown as Record<string, { path: string; fields: FormField[] }>)[category]!;
+/** Fields that have a view of their own. */
+const ELSEWHERE = ['push_approvals', 'push_alerts'];
+
+export function formOf(category: string): { path: string; fields: FormField[] } {
+  const form = (forms as unknown as Record<string, { path: string; fields: FormField[] }>)[category]!;
+  return { ...form, fields: form.fields.filter(({ name }) => !ELSEWHERE.includes(name)) };
+}
 
 export const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b);
 

@@ -26,7 +26,7 @@ struct PushKeys {
     #[schema(min_length = 1, max_length = 128)]
     p256dh: String,
     /// 16 bytes that the browser shares with whoever may send to it, in base64url.
-    #[schema(min_length = 1, max_length = 64)]
+    #[schema(value_type = String, min_length = 1, max_length = 64, write_only)]
     auth: Secret,
 }
 
@@ -34,7 +34,7 @@ struct PushKeys {
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct NewPushSubscription {
     /// The address at the browser's push service, https.
-    #[schema(min_length = 1, max_length = 2_048)]
+    #[schema(value_type = String, min_length = 1, max_length = 2_048, write_only)]
     endpoint: Secret,
     #[schema(inline)]
     keys: PushKeys,

@@ -68,23 +68,28 @@ async fn a_device_is_woken_once_for_an_approval_that_waits() {
 }
 
 #[tokio::test]
-async fn what_is_answered_at_once_or_not_to_wake_wakes_nobody() {
+async fn what_is_answered_at_once_wakes_nobody() {
     let asking = Asking::begin().await;
     let approval = asking.ask().await;
     assert_eq!(asking.bench.answer(&approval["id"], json!({"decision": "reject"})).await, 200);
     asking.pass(10).await;
     assert_eq!(asking.service.count(), 0);
-    let settings = json!({"push_approvals": false});
-    asking.app().put("/api/settings/proactive").json(&settings).send().await.expect_status(200);
-    let asking = Asking { bench: Bench::with(vec![calls(&[("act", json!({}))])]).await, ..asking };
-    let device = asking.service.subscribe(asking.app(), "other").await;
-    asking.app().put("/api/settings/proactive").json(&settings).send().await.expect_status(200);
+}
+
+#[tokio::test]
+async fn a_setting_says_whether_approvals_wake() {
+    let asking = Asking::begin().await;
+    let wake = async |on: bool| {
+        let settings = json!({"push_approvals": on});
+        asking.app().put("/api/settings/proactive").json(&settings).send().await.expect_status(200);
+    };
+    wake(false).await;
     asking.ask().await;
     asking.pass(10).await;
     assert_eq!(asking.service.count(), 0);
-    asking.app().put("/api/settings/proactive").json(&json!({"push_approvals": true})).send().await.expect_status(200);
+    wake(true).await;
     asking.app().run_workers().await;
-    assert_eq!(asking.service.messages(asking.app(), &device).await.len(), 1);
+    assert_eq!(asking.messages().await.len(), 1, "it waits still");
 }
 
 #[tokio::test]

@@ -1,0 +1,57 @@
+// Shows what the daemon pushes to this device, also where no page is open. Served as it stands: nothing builds it. It
+// answers no requests of the page, so that nothing old is ever shown.
+
+/** A path of this page: whatever else stands there leads to its beginning. */
+function address(path) {
+  const url = new URL(typeof path === 'string' && path.startsWith('/') ? path : '/', self.location.origin);
+  return url.origin === self.location.origin ? url : new URL('/', self.location.origin);
+}
+
+/** What was pushed; a message that cannot be read is still shown, because a browser wants one for every push. */
+function read(data) {
+  const text = (value) => (typeof value === 'string' ? value : '');
+  try {
+    const { title, body, url, tag } = data.json();
+    return { title: text(title) || 'agentd', body: text(body), url: text(url), tag: text(tag) };
+  } catch {
+    return { title: 'agentd', body: '', url: '/', tag: '' };
+  }
+}
+
+self.addEventListener('install', () => self.skipWaiting());
+self.addEventListener('activate', (event) => event.waitUntil(self.clients.claim()));
+
+self.addEventListener('push', (event) => {
+  const { title, body, url, tag } = read(event.data);
+  const options = { body, icon: '/icon-192.png', badge: '/icon-192.png', data: { url } };
+  event.waitUntil(self.registration.showNotification(title, tag ? { ...options, tag, renotify: true } : options));
+});
+
+async function show(path) {
+  const url = address(path);
+  const pages = await self.clients.matchAll({ type: 'window', includeUncontrolled: true });
+  const page = pages.find(({ focused }) => focused) ?? pages[0];
+  if (!page) return self.clients.openWindow(url.href);
+  page.postMessage({ open: url.pathname + url.search });
+  return page.focus();
+}
+
+self.addEventListener('notificationclick', (event) => {
+  event.notification.close();
+  event.waitUntil(show(event.notification.data?.url));
+});
+
+/** The browser has given the device another address. */
+async function subscribeAgain({ oldSubscription, newSubscription }) {
+  const options = oldSubscription?.options;
+  const subscription = newSubscription ?? (options && (await self.registration.pushManager.subscribe(options)));
+  if (!subscription) return;
+  await fetch('/api/notifications/push/subscriptions', {
+    method: 'POST',
+    credentials: 'same-origin',
+    headers: { 'Content-Type': 'application/json', 'X-Svc-Csrf': '1' },
+    body: JSON.stringify(subscription),
+  });
+}
+
+self.addEventListener('pushsubscriptionchange', (event) => event.waitUntil(subscribeAgain(event)));

@@ -1,0 +1,77 @@
+// Waking this device: its subscription, and the messages that stand on it.
+import { api, ok } from './api';
+import { navigate } from './router.svelte';
+
+const WORKER = '/push-worker.js';
+const APPROVAL = 'approval:';
+
+/** Why this browser cannot be woken, or whether it can be. */
+export type PushSupport = 'yes' | 'insecure' | 'install' | 'no';
+
+export function pushSupport(): PushSupport {
+  if (!isSecureContext) return 'insecure';
+  if ('serviceWorker' in navigator && 'PushManager' in window && 'Notification' in window) return 'yes';
+  // On an iPhone or iPad only a page on the home screen may.
+  const isApple = /iPhone|iPad/.test(navigator.userAgent) || (navigator.platform === 'MacIntel' && navigator.maxTouchPoints > 1);
+  return isApple ? 'install' : 'no';
+}
+
+const registration = async () => ('serviceWorker' in navigator ? navigator.serviceWorker.getRegistration('/') : undefined);
+
+function bytesOf(base64url: string): Uint8Array<ArrayBuffer> {
+  const text = atob(base64url.replaceAll('-', '+').replaceAll('_', '/'));
+  return Uint8Array.from(text, (character) => character.charCodeAt(0));
+}
+
+const isSameKey = (subscription: PushSubscription, key: Uint8Array) => {
+  const own = new Uint8Array(subscription.options.applicationServerKey ?? new ArrayBuffer(0));
+  return own.length === key.length && own.every((byte, i) => byte === key[i]);
+};
+
+/** This device's subscription, if it has one. */
+export async function ownSubscription(): Promise<PushSubscription | null> {
+  return (await (await registration())?.pushManager?.getSubscription()) ?? null;
+}
+
+/** By this the daemon's list names a device. */
+export async function digestOf(endpoint: string): Promise<string> {
+  const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(endpoint));
+  return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/** Subscribes this device with the daemon's present key, and tells the daemon. */
+export async function subscribe(): Promise<void> {
+  const { public_key } = await ok(api.GET('/api/notifications/push/key'));
+  const key = bytesOf(public_key);
+  await navigator.serviceWorker.register(WORKER, { updateViaCache: 'none' });
+  const { pushManager } = await navigator.serviceWorker.ready;
+  let subscription = await pushManager.getSubscription();
+  // Another daemon's, or from before the daemon had to make a new key.
+  if (subscription && !isSameKey(subscription, key)) {
+    await subscription.unsubscribe();
+    subscription = null;
+  }
+  subscription ??= await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key });
+  const { endpoint, keys } = subscription.toJSON();
+  const body = { endpoint: endpoint ?? '', keys: { p256dh: keys?.p256dh ?? '', auth: keys?.auth ?? '' } };
+  await ok(api.POST('/api/notifications/push/subscriptions', { body }));
+}
+
+/** Takes messages away that ask for what is answered. */
+export async function closeAnswered(pending: string[]): Promise<void> {
+  const shown = await (await registration())?.getNotifications?.();
+  for (const notification of shown ?? []) {
+    const { tag } = notification;
+    if (tag.startsWith(APPROVAL) && !pending.includes(tag.slice(APPROVAL.length))) notification.close();
+  }
+}
+
+/** A click on a message leads to its place, also where the page is open already. */
+export function followClicks(): () => void {
+  if (!('serviceWorker' in navigator)) return () => {};
+  const take = ({ data }: MessageEvent<{ open?: unknown }>) => {
+    if (typeof data?.open === 'string' && data.open.startsWith('/')) void navigate(data.open);
+  };
+  navigator.serviceWorker.addEventListener('message', take);
+  return () => navigator.serviceWorker.removeEventListener('message', take);
+}

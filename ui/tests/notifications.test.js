@@ -1,0 +1,237 @@
+// Being woken: a device is switched on, gets what only it can read, shows it, and leads to what it is about.
+import assert from 'node:assert/strict';
+import { createDecipheriv, createECDH, hkdfSync, randomBytes } from 'node:crypto';
+import { createServer } from 'node:http';
+import { after, afterEach, before, test } from 'node:test';
+import { axe, begin, DESKTOP, lookAt, PHONE, walkThrough } from './harness.js';
+import { KEY, startProvider } from './provider.js';
+
+let it;
+let page;
+let provider;
+let service;
+let worker;
+
+/** A push service that reads what comes, because it has the keys that the browser would have. */
+async function startPushService() {
+  const key = createECDH('prime256v1');
+  key.generateKeys();
+  const auth = randomBytes(16);
+  const received = [];
+  const waiting = [];
+  const answers = [];
+  const read = (body) => {
+    const [salt, sender, record] = [body.subarray(0, 16), body.subarray(21, 86), body.subarray(86)];
+    const hkdf = (secret, salt, info, length) => Buffer.from(hkdfSync('sha256', secret, salt, info, length));
+    const info = Buffer.concat([Buffer.from('WebPush: info\0'), key.getPublicKey(), sender]);
+    const input = hkdf(key.computeSecret(sender), auth, info, 32);
+    const decipher = createDecipheriv('aes-128-gcm', hkdf(input, salt, 'Content-Encoding: aes128gcm\0', 16), hkdf(input, salt, 'Content-Encoding: nonce\0', 12));
+    decipher.setAuthTag(record.subarray(-16));
+    const content = Buffer.concat([decipher.update(record.subarray(0, -16)), decipher.final()]);
+    return content.subarray(0, content.lastIndexOf(2)).toString();
+  };
+  const server = createServer(async (request, response) => {
+    const pieces = await request.toArray();
+    received.push(read(Buffer.concat(pieces)));
+    response.writeHead(answers.shift() ?? 201).end();
+    waiting.splice(0).forEach((call) => call());
+  }).listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  return {
+    subscription: { endpoint: `http://127.0.0.1:${server.address().port}/push/this`, keys: { p256dh: key.getPublicKey('base64url'), auth: auth.toString('base64url') } },
+    answers,
+    async next() {
+      while (!received.length) await new Promise((resolve) => waiting.push(resolve));
+      return received.shift();
+    },
+    stop: () => server.close(),
+  };
+}
+
+/** What stands on the device. */
+const shown = () => page.evaluate(async () => (await (await navigator.serviceWorker.getRegistration('/')).getNotifications()).map(({ title, body, tag, data }) => ({ title, body, tag, data })));
+
+async function until(wanted) {
+  for (const end = Date.now() + 15_000; ; ) {
+    const now = await shown();
+    if (wanted(now)) return now;
+    assert.ok(Date.now() < end, `there is ${JSON.stringify(now)}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+before(async () => {
+  [provider, service, it] = await Promise.all([startProvider(), startPushService(), begin()]);
+  ({ page } = it);
+  await it.call('PUT', '/api/settings/security', { allowed_hosts: ['127.0.0.1'] });
+  await it.call('PUT', '/api/providers/openai/key', { api_key: KEY, base_url: provider.url, default_model: 'fake-model' });
+  await it.call('PUT', '/api/settings/agent', { default_provider: 'openai' });
+});
+after(async () => {
+  await it?.end();
+  provider?.stop();
+  service?.stop();
+});
+
+// AGENTD_TEST_PICTURES is a folder for what was seen last.
+afterEach(async (t) => {
+  if (process.env.AGENTD_TEST_PICTURES) await page.screenshot({ path: `${process.env.AGENTD_TEST_PICTURES}/${t.name.replace(/\W+/g, '-')}.png` });
+});
+
+test('where nothing can be shown, the switch says why, and everything else is there', async () => {
+  await page.addInitScript(() => {
+    if (sessionStorage.getItem('without')) Object.defineProperty(window, 'isSecureContext', { value: false });
+  });
+  await it.show('/settings/notifications');
+  await page.evaluate(() => sessionStorage.setItem('without', '1'));
+  await it.show('/settings/notifications');
+  await page.getByText('Browsers allow this only for addresses that begin with https').waitFor();
+  assert.ok(await page.getByRole('switch', { name: 'Wake this device' }).isDisabled());
+  await page.getByRole('heading', { name: 'No device is woken yet' }).waitFor();
+  assert.deepEqual(await axe(page), []);
+  await page.evaluate(() => sessionStorage.clear());
+});
+
+// Chromium subscribes at Google's service, which is not there: what it would answer stands in its place. The service
+// worker, the permission, what is sent and how it is shown are real.
+test('a device is switched on, and is there with what it is', async () => {
+  await it.context.grantPermissions(['notifications'], { origin: it.daemon.url });
+  await page.addInitScript((given) => {
+    let kept = sessionStorage.getItem('subscribed');
+    const of = (key) => ({
+      endpoint: given.endpoint,
+      options: { applicationServerKey: Uint8Array.from(atob(key.replaceAll('-', '+').replaceAll('_', '/')), (c) => c.charCodeAt(0)).buffer },
+      toJSON: () => given,
+      unsubscribe: async () => {
+        sessionStorage.removeItem('subscribed');
+        kept = null;
+        return true;
+      },
+    });
+    PushManager.prototype.getSubscription = async () => kept && of(kept);
+    PushManager.prototype.subscribe = async ({ userVisibleOnly, applicationServerKey }) => {
+      if (!userVisibleOnly || applicationServerKey.length !== 65) throw new DOMException('no key', 'InvalidAccessError');
+      kept = btoa(String.fromCharCode(...applicationServerKey));
+      sessionStorage.setItem('subscribed', kept);
+      return of(kept);
+    };
+  }, service.subscription);
+  await it.show('/settings/notifications');
+  const on = page.getByRole('switch', { name: 'Wake this device' });
+  assert.equal(await on.getAttribute('aria-checked'), 'false');
+  await on.click();
+  await it.row('this device').getByText('Chrome').waitFor();
+  await page.getByRole('switch', { name: 'Wake this device', checked: true }).waitFor();
+  const { subscriptions } = await it.call('GET', '/api/notifications/push/subscriptions');
+  assert.equal(subscriptions.length, 1);
+  assert.ok(!JSON.stringify(subscriptions).includes('/push/this'));
+  worker = await page.evaluate(async () => (await navigator.serviceWorker.ready).active.scriptURL);
+  assert.equal(new URL(worker).pathname, '/push-worker.js');
+  const file = await page.request.get(worker);
+  assert.equal(file.headers()['cache-control'], 'no-cache');
+});
+
+/** Hands the service worker what a push service would. */
+async function push(data) {
+  const cdp = await it.context.newCDPSession(page);
+  const registered = new Promise((resolve) => cdp.on('ServiceWorker.workerRegistrationUpdated', ({ registrations }) => registrations[0] && resolve(registrations[0].registrationId)));
+  await cdp.send('ServiceWorker.enable');
+  await cdp.send('ServiceWorker.deliverPushMessage', { origin: it.daemon.url, registrationId: await registered, data });
+  await cdp.detach();
+}
+
+test('a test arrives, and is shown by the service worker', async () => {
+  await it.show('/settings/notifications');
+  await page.getByRole('button', { name: /^Actions for Chrome/ }).click();
+  await page.getByRole('menuitem', { name: 'Send a test' }).click();
+  const message = await service.next();
+  await page.getByText('A test is on its way').waitFor();
+  await push(message);
+  const [notification] = await until((now) => now.length === 1);
+  for (const size of [PHONE, DESKTOP]) {
+    await page.setViewportSize(size);
+    if (process.env.AGENTD_TEST_PICTURES) await page.screenshot({ path: `${process.env.AGENTD_TEST_PICTURES}/notifications-${size.width}.png` });
+  }
+  assert.equal(notification.title, 'agentd can wake this device');
+  assert.deepEqual(notification.data, { url: '/settings/notifications' });
+});
+
+test('what cannot be read is shown as well, and leads nowhere else', async () => {
+  await push('not json <img src=x onerror=alert(1)>');
+  await push(JSON.stringify({ title: '<b>x</b>', body: 7, url: 'https://evil.test/', tag: 'evil' }));
+  const now = await until((now) => now.length === 3);
+  assert.ok(now.some(({ title, body }) => title === 'agentd' && body === ''));
+  await click('evil');
+  await page.waitForURL(`${it.daemon.url}/chat`);
+});
+
+/** A click on a notification, which no test can make on the screen. */
+async function click(tag) {
+  const [running] = it.context.serviceWorkers();
+  await running.evaluate(async (tag) => {
+    const [notification] = await self.registration.getNotifications({ tag });
+    try {
+      self.dispatchEvent(new NotificationEvent('notificationclick', { notification }));
+    } catch {
+      // It may not be waited for, as a click of a person may.
+    }
+  }, tag);
+}
+
+test('an approval wakes the device, a click leads to it, and its answer takes the message away', async () => {
+  const { id } = await it.call('POST', '/api/chat/conversations', { agent_id: 'ada', execution_mode: 'approval_required' });
+  await it.show('/monitoring');
+  await page.evaluate((id) => void fetch('/api/chat/messages/stream', { method: 'POST', headers: { 'Content-Type': 'application/json', 'X-Svc-Csrf': '1' }, body: JSON.stringify({ conversation_id: id, content: 'write a file' }) }), id);
+  const message = await service.next();
+  const asked = JSON.parse(message);
+  assert.equal(asked.title, 'ada asks for approval');
+  assert.equal(asked.body, 'May ada use write_file?');
+  await push(message);
+  await until((now) => now.some(({ tag }) => tag === asked.tag));
+  await click(asked.tag);
+  await page.waitForURL(it.daemon.url + asked.url);
+  const card = page.locator('main li').filter({ hasText: 'write_file' });
+  await card.waitFor();
+  await page.waitForFunction(() => document.activeElement?.matches('main li') && document.activeElement.textContent.includes('write_file'));
+  // Shown again, as on another device.
+  await push(message);
+  await until((now) => now.some(({ tag }) => tag === asked.tag));
+  await card.getByRole('button', { name: 'Refuse' }).click();
+  await until((now) => !now.some(({ tag }) => tag === asked.tag));
+});
+
+test('what wakes can be chosen', async () => {
+  await it.show('/settings/notifications');
+  await page.getByRole('switch', { name: 'An alert fires' }).click();
+  await page.getByRole('switch', { name: 'An alert fires', checked: false }).waitFor();
+  await page.waitForFunction(async () => !(await (await fetch('/api/settings/proactive')).json()).push_alerts);
+  await it.show('/settings/proactive');
+  assert.equal(await page.getByText('An alert fires').count(), 0, 'it stands in one place');
+});
+
+test('devices that are woken keep to WCAG 2.2 AA and fit', async () => assert.deepEqual(await lookAt(it, ['/settings/notifications']), []));
+test('devices that are woken can be walked through by Tab', async () => assert.deepEqual(await walkThrough(it, ['/settings/notifications']), []));
+
+test('a device is woken no more after a question, or where its service has forgotten it', async () => {
+  await it.show('/settings/notifications');
+  const act = async (name) => {
+    await page.getByRole('button', { name: /^Actions for Chrome/ }).click();
+    await page.getByRole('menuitem', { name }).click();
+  };
+  await act('Wake no more');
+  assert.deepEqual(await axe(page), []);
+  await it.dialog().getByRole('button', { name: 'Wake no more' }).click();
+  await page.getByRole('heading', { name: 'No device is woken yet' }).waitFor();
+  await page.getByRole('switch', { name: 'Wake this device', checked: false }).click();
+  await it.row('this device').waitFor();
+  service.answers.push(410);
+  await act('Send a test');
+  await service.next();
+  await page.getByText('the device is not there any more').waitFor();
+  await page.getByRole('heading', { name: 'No device is woken yet' }).waitFor();
+});
+
+test('nothing left the daemon, and no script failed', () => {
+  assert.deepEqual(it.strays, []);
+  assert.deepEqual(it.problems, []);
+});
