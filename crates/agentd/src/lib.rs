@@ -18,6 +18,7 @@ pub mod devices;
 pub mod engine;
 pub mod events;
 pub mod evolution;
+pub mod files;
 pub mod hooks;
 pub mod lifecycle;
 pub mod memory;

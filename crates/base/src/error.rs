@@ -27,10 +27,14 @@ pub enum ErrorKind {
     Conflict,
     /// 409 with `Retry-After`: the same request is still being worked on.
     InProgress(Duration),
+    /// 412: something else is there than the caller expects.
+    PreconditionFailed,
     /// 413
     TooLarge,
     /// 415
     UnsupportedMediaType,
+    /// 416
+    RangeNotSatisfiable,
     /// 421
     Misdirected,
     /// 429 with `Retry-After`

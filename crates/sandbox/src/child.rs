@@ -114,6 +114,7 @@ impl Running {
             Some(Report::FileLimit) => Ended::FileLimit,
             Some(Report::WorkspaceBytes { limit }) => Ended::WorkspaceBytes { limit },
             Some(Report::WorkspaceFiles { limit }) => Ended::WorkspaceFiles { limit },
+            Some(Report::DiskShort) => Ended::DiskShort,
             Some(Report::Stopped) => Ended::Stopped,
             None if self.is_stopped.load(Ordering::Acquire) => Ended::Stopped,
             None => Ended::NotStarted { reason: format!("the box around it {outcome}") },

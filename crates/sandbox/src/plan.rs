@@ -102,5 +102,6 @@ pub(crate) enum Report {
     FileLimit,
     WorkspaceBytes { limit: u64 },
     WorkspaceFiles { limit: u64 },
+    DiskShort,
     Stopped,
 }

@@ -121,6 +121,8 @@ pub enum Ended {
     WorkspaceFiles {
         limit: u64,
     },
+    /// The last of the disk is not for code.
+    DiskShort,
     OutputLimit,
     /// It was killed from outside.
     Stopped,
@@ -153,6 +155,9 @@ impl std::fmt::Display for Ended {
             Self::WorkspaceFiles { limit } => write!(
                 f,
                 "was ended because its workspace would hold more than {limit} files and folders (`workspace_max_files`); remove some before you make others"
+            ),
+            Self::DiskShort => f.write_str(
+                "was ended because the last of the disk is kept for the daemon; make room there before you write more",
             ),
             Self::OutputLimit => f.write_str("was ended because it wrote more output than it may"),
             Self::Stopped => f.write_str("was stopped"),

@@ -35,6 +35,7 @@ use crate::devices::Devices;
 use crate::engine::Engine;
 use crate::events::Events;
 use crate::evolution::Evolution;
+use crate::files::Files;
 use crate::hooks::{HookDependencies, Hooks};
 use crate::lifecycle::{LocalRouter, StartError};
 use crate::memory::{self, Memory, MemoryTools};
@@ -86,6 +87,7 @@ struct Services {
     auth: Auth,
     providers: Providers,
     agents: Agents,
+    files: Files,
     projects: Projects,
     skills: Skills,
     tools: SkillsRoutes,
@@ -215,6 +217,7 @@ pub async fn compose(
     let agents = Agents::new(context.clone(), settings.clone());
     settings.register_finder(Arc::new(providers.clone()));
     settings.register_finder(Arc::new(agents.clone()));
+    let files = Files::new(&context, agents.clone(), runner.room().clone());
     let skills = Skills::new(&runner);
     let tools = tools(&context, &settings, &skills, &runner);
     let browser_dependencies = BrowserDependencies {
@@ -320,7 +323,7 @@ pub async fn compose(
         queues: vec![Arc::new(HookDeliveries(hooks.clone()))],
     };
     let bootstrap = Arc::new(Bootstrap(auth.clone()));
-    let checks: Vec<Arc<dyn HealthCheck>> = vec![Arc::new(memory.clone())];
+    let checks: Vec<Arc<dyn HealthCheck>> = vec![Arc::new(memory.clone()), Arc::new(files.clone())];
     let monitoring = Monitoring::new(&context, readiness.clone(), bootstrap, checks, sources);
     let alert_sources = AlertSources {
         settings: settings.clone(),
@@ -348,6 +351,7 @@ pub async fn compose(
         auth: auth.clone(),
         providers,
         agents,
+        files,
         projects,
         skills,
         tools,

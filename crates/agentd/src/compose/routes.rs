@@ -9,7 +9,7 @@ use super::Services;
 use crate::skills::ExportedSkills;
 use crate::web_ui::Pages;
 use crate::{
-    agents, alerts, auth, backup, browser, channels, chat, devices, events, hooks, memory, monitoring, notify,
+    agents, alerts, auth, backup, browser, channels, chat, devices, events, files, hooks, memory, monitoring, notify,
     proactive, projects, providers, scheduler, settings, setup, skills, web_ui, webhooks,
 };
 
@@ -37,6 +37,7 @@ domains! {
     auth => |services| services.auth.clone(),
     providers => |services| services.providers.clone(),
     agents => |services| services.agents.clone(),
+    files => |services| services.files.clone(),
     skills => |services| services.tools.clone(),
     projects => |services| services.projects.clone(),
     chat => |services| services.chat.clone(),

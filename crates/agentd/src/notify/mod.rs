@@ -49,7 +49,7 @@ pub use model::{
     BODY_LIMIT, MessageFormat, Notification, NotificationId, NotificationStatus, StoredNotification, Target,
     TargetError,
 };
-pub use push::{Push, PushDetails, PushSubscriptionId, StillWaits};
+pub use push::{NewSubscription, Push, PushDetails, PushSubscription, PushSubscriptionId, StillWaits};
 pub use routes::routes;
 pub use service::{Notify, NotifyOptions};
 pub use transport::{Delivered, DeliveryFailure, Outgoing, Retry, Transport};

@@ -2,25 +2,20 @@
 
 use std::path::Path;
 
-use agentd_sandbox::WorkspaceBounds;
 use bytes::Bytes;
 
 use super::tool::ToolError;
-use super::workspace::{NewFile, RelativePath, Workspace, WorkspaceError};
+use super::workspace::{Expected, NewFile, RelativePath, Room, Workspace, WorkspaceError};
 
 /// A file of a workspace that is being written: whole under its name, or not there at all.
 #[derive(Debug)]
 pub struct WorkspaceFile(NewFile);
 
 impl WorkspaceFile {
-    pub(super) async fn create(
-        workspace: &Path,
-        bounds: WorkspaceBounds,
-        path: &str,
-        mark: &str,
-    ) -> Result<Self, ToolError> {
+    pub(super) async fn create(workspace: &Path, room: &Room, path: &str, mark: &str) -> Result<Self, ToolError> {
         let (workspace, path, mark) = (workspace.to_path_buf(), RelativePath::parse_file(path)?, mark.to_owned());
-        blocking(move || Workspace::open(&workspace)?.create(&path, &mark, bounds).map(Self)).await
+        let room = room.clone();
+        blocking(move || Workspace::open(&workspace)?.create(&path, &mark, &room).map(Self)).await
     }
 
     pub(super) async fn exists(workspace: &Path, path: &str) -> Result<bool, ToolError> {
@@ -41,7 +36,7 @@ impl WorkspaceFile {
     /// # Errors
     /// It cannot be written. Then it is gone.
     pub async fn finish(self) -> Result<(), ToolError> {
-        blocking(move || self.0.finish()).await
+        blocking(move || self.0.finish(&Expected::Anything)).await
     }
 }
 
@@ -54,10 +49,12 @@ async fn blocking<T: Send + 'static>(
 
 #[cfg(test)]
 mod tests {
+    use agentd_sandbox::WorkspaceBounds;
+
     use super::*;
 
-    fn bounds(bytes: u64) -> WorkspaceBounds {
-        WorkspaceBounds { bytes, ..agentd_sandbox::Policy::default().workspace_bounds() }
+    fn room(bytes: u64) -> Room {
+        Room::new(move || WorkspaceBounds { bytes, ..agentd_sandbox::Policy::default().workspace_bounds() })
     }
 
     fn names(folder: &Path) -> Vec<String> {
@@ -68,7 +65,8 @@ mod tests {
     #[tokio::test]
     async fn a_file_is_there_whole_or_not_at_all() {
         let root = tempfile::tempdir().unwrap();
-        let begin = || WorkspaceFile::create(root.path(), bounds(1 << 20), "a/b.bin", "1");
+        let room = room(1 << 20);
+        let begin = || WorkspaceFile::create(root.path(), &room, "a/b.bin", "1");
         let file = begin().await.unwrap().append(Bytes::from_static(b"hel")).await.unwrap();
         assert!(!WorkspaceFile::exists(root.path(), "a/b.bin").await.unwrap());
         // Another begins where this one, as it seems, was killed.
@@ -84,7 +82,7 @@ mod tests {
     #[tokio::test]
     async fn a_file_that_is_too_large_for_the_workspace_is_gone() {
         let root = tempfile::tempdir().unwrap();
-        let file = WorkspaceFile::create(root.path(), bounds(100), "b.bin", "1").await.unwrap();
+        let file = WorkspaceFile::create(root.path(), &room(100), "b.bin", "1").await.unwrap();
         let file = file.append(vec![0; 100].into()).await.unwrap();
         assert!(file.append(vec![0; 1].into()).await.unwrap_err().to_string().contains("workspace_limit_mb"));
         assert_eq!(names(root.path()).len(), 0);
@@ -95,7 +93,7 @@ mod tests {
         let (root, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::os::unix::fs::symlink(outside.path(), root.path().join("attachments")).unwrap();
         for path in ["attachments/a/b.bin", "attachments/b.bin", "../b.bin", "/b.bin"] {
-            assert!(WorkspaceFile::create(root.path(), bounds(1 << 20), path, "1").await.is_err(), "{path}");
+            assert!(WorkspaceFile::create(root.path(), &room(1 << 20), path, "1").await.is_err(), "{path}");
         }
         std::os::unix::fs::symlink(outside.path().join("x"), root.path().join("link")).unwrap();
         assert!(WorkspaceFile::exists(root.path(), "link").await.is_err());

@@ -55,3 +55,6 @@ pub use tool::{
     Effect, MAX_READ_CHARACTERS, Share, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource,
     fingerprint_of,
 };
+pub use workspace::{
+    Entry, EntryKind, Expected, Held, NewFile, OpenFile, RelativePath, Room, Usage, Version, Workspace, WorkspaceError,
+};

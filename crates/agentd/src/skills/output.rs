@@ -2,10 +2,8 @@
 
 use std::path::Path;
 
-use agentd_sandbox::WorkspaceBounds;
-
 use super::tool::ToolError;
-use super::workspace::{RelativePath, Workspace};
+use super::workspace::{RelativePath, Room, Workspace};
 
 /// In the workspace.
 const FOLDER: &str = ".agentd/results";
@@ -26,12 +24,7 @@ pub struct KeptOutput {
     pub whole_bytes: usize,
 }
 
-pub(super) async fn keep(
-    workspace: &Path,
-    bounds: WorkspaceBounds,
-    call_id: &str,
-    text: &str,
-) -> Result<KeptOutput, ToolError> {
+pub(super) async fn keep(workspace: &Path, room: &Room, call_id: &str, text: &str) -> Result<KeptOutput, ToolError> {
     // Ids rise with time, so the oldest results come first by name.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let name: String = call_id.chars().filter(|c| is_plain(*c)).take(100).collect();
@@ -39,12 +32,12 @@ pub(super) async fn keep(
         return Err(ToolError::Failed("a result is kept under the id of its call, which has none".to_owned()));
     }
     let (bytes, whole_bytes) = (kept_length(text), text.len());
-    let (workspace, content) = (workspace.to_path_buf(), broken(text));
+    let (workspace, content, room) = (workspace.to_path_buf(), broken(text), room.clone());
     let kept = tokio::task::spawn_blocking(move || {
         let (folder, path) = (RelativePath::parse(FOLDER)?, RelativePath::parse_file(&format!("{FOLDER}/{name}.txt"))?);
         let workspace = Workspace::open(&workspace)?;
-        workspace.write(&path, content.as_bytes(), &name, bounds)?;
-        workspace.prune(&folder, KEPT_RESULTS, KEPT_BYTES)?;
+        workspace.write(&path, content.as_bytes(), &name, &room)?;
+        workspace.prune(&folder, KEPT_RESULTS, KEPT_BYTES, &room)?;
         Ok(KeptOutput { path: path.to_string(), bytes, whole_bytes })
     });
     kept.await.map_err(|_| ToolError::Failed("the result could not be kept".to_owned()))?
@@ -82,15 +75,15 @@ fn broken(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn bounds() -> WorkspaceBounds {
-        agentd_sandbox::Policy::default().workspace_bounds()
+    fn room() -> Room {
+        Room::new(|| agentd_sandbox::Policy::default().workspace_bounds())
     }
 
     #[tokio::test]
     async fn the_newest_results_stay_and_nothing_else_is_touched() {
         let folder = tempfile::tempdir().unwrap();
         for number in 0..KEPT_RESULTS + 5 {
-            let kept = keep(folder.path(), bounds(), &format!("call_{number:05}"), "text").await.unwrap();
+            let kept = keep(folder.path(), &room(), &format!("call_{number:05}"), "text").await.unwrap();
             assert_eq!(kept.path, format!(".agentd/results/call_{number:05}.txt"));
         }
         let kept = std::fs::read_dir(folder.path().join(FOLDER)).unwrap().count();
@@ -103,14 +96,14 @@ mod tests {
     async fn a_result_leaves_the_workspace_through_no_link() {
         let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::os::unix::fs::symlink(outside.path(), folder.path().join(".agentd")).unwrap();
-        assert!(keep(folder.path(), bounds(), "call_1", "text").await.is_err());
+        assert!(keep(folder.path(), &room(), "call_1", "text").await.is_err());
         std::fs::remove_file(folder.path().join(".agentd")).unwrap();
         std::fs::create_dir(folder.path().join(".agentd")).unwrap();
         std::os::unix::fs::symlink(outside.path(), folder.path().join(FOLDER)).unwrap();
-        assert!(keep(folder.path(), bounds(), "call_1", "text").await.is_err());
+        assert!(keep(folder.path(), &room(), "call_1", "text").await.is_err());
         assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
         for bad in ["", "../..", "/"] {
-            assert!(keep(folder.path(), bounds(), bad, "text").await.is_err());
+            assert!(keep(folder.path(), &room(), bad, "text").await.is_err());
         }
     }
 

@@ -12,7 +12,7 @@ use super::outgoing;
 use super::output::{self, KeptOutput};
 use super::sandbox::CodeRunner;
 use super::tool::{Tool, ToolError, ToolSource};
-use super::workspace::Bounds;
+use super::workspace::Room;
 use crate::agents::Agent;
 
 /// Vendors take no more.
@@ -23,7 +23,7 @@ pub(super) const MAX_TOOLS: usize = 128;
 pub struct Skills(Arc<Inner>);
 
 struct Inner {
-    bounds: Bounds,
+    room: Room,
     sources: RwLock<Vec<Arc<dyn ToolSource>>>,
 }
 
@@ -37,7 +37,7 @@ impl Skills {
     /// `runner` knows what a workspace may hold.
     #[must_use]
     pub fn new(runner: &CodeRunner) -> Self {
-        Self(Arc::new(Inner { bounds: runner.workspace_bounds(), sources: RwLock::default() }))
+        Self(Arc::new(Inner { room: runner.room().clone(), sources: RwLock::default() }))
     }
 
     /// Adds a source. Called while the daemon is composed; the order decides between equal names.
@@ -70,7 +70,7 @@ impl Skills {
     /// # Errors
     /// The workspace cannot be written, is full, or something else is in the way there.
     pub async fn keep_output(&self, workspace: &Path, call_id: &str, text: &str) -> Result<KeptOutput, ToolError> {
-        output::keep(workspace, (self.0.bounds)(), call_id, text).await
+        output::keep(workspace, &self.0.room, call_id, text).await
     }
 
     /// Begins a file of a workspace that comes from outside. `mark` tells it from others that are being written; what
@@ -79,7 +79,7 @@ impl Skills {
     /// # Errors
     /// The path leads out of the workspace, something else is in the way, or the workspace is full.
     pub async fn create_file(&self, workspace: &Path, path: &str, mark: &str) -> Result<WorkspaceFile, ToolError> {
-        WorkspaceFile::create(workspace, (self.0.bounds)(), path, mark).await
+        WorkspaceFile::create(workspace, &self.0.room, path, mark).await
     }
 
     /// Whether a workspace holds this file.

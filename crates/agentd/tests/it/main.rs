@@ -26,6 +26,7 @@ mod event_stream;
 mod events;
 mod evolution;
 mod figures;
+mod files;
 mod hooks;
 mod idempotency;
 mod kill;

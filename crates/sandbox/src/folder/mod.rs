@@ -1,5 +1,5 @@
 //! Folders in which code worked that nobody vouches for: getting into them, looking over them and
-//! removing them.
+//! removing them; and what is left of the disk that they are on.
 //!
 //! Invariants
 //! - Every step is relative to an open folder and follows no link, so that what is swapped
@@ -11,10 +11,12 @@
 mod descent;
 mod open;
 mod remove;
+mod space;
 mod survey;
 
 pub use open::{FOLDER, Need, open_file, open_folder};
 pub use remove::{remove, remove_path};
+pub use space::{Shortage, Space};
 pub use survey::{Closed, Size, measure, survey};
 
 #[cfg(test)]

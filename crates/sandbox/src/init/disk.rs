@@ -25,7 +25,7 @@ use rustix::fs::{CWD, FileType, StatxTimestamp};
 
 use super::tree::Stat;
 use crate::WorkspaceBounds;
-use crate::folder::{Closed, Need, Size, measure, open_folder, survey};
+use crate::folder::{Closed, Need, Size, Space, measure, open_folder, survey};
 use crate::plan::{Bounds, Report};
 
 /// Files that one walk looks at; of a larger directory counts what the file system lost.
@@ -37,6 +37,9 @@ const WINDOW: Duration = Duration::from_secs(600);
 const REFUSALS: u32 = 10;
 /// Between two looks at the workspace, in times of how long one takes: a share of five percent.
 const REST: u32 = 20;
+/// What a run may have taken when the last of a disk is left.
+const TAKEN_BYTES: u64 = 1 << 20;
+const TAKEN_FILES: u64 = 64;
 
 pub(crate) struct Disk {
     bounds: Bounds,
@@ -115,14 +118,22 @@ impl Disk {
     /// The bound that is broken, if one is. `busy` is set when much changed since the last look.
     pub(crate) fn measure(&mut self, processes: &[Stat], busy: &mut bool) -> Option<Report> {
         let mut lost = Free::default();
+        let mut is_short = false;
         for (path, before) in &self.free_before {
             // A file system that does not answer has lost nothing that is known.
-            let now = free(path).unwrap_or(*before);
+            let (now, space) = look(path).unwrap_or((*before, Space::default()));
+            // Who took nothing is not to blame that there is little left.
+            let took = before.bytes.saturating_sub(now.bytes) > TAKEN_BYTES
+                || before.files.saturating_sub(now.files) > TAKEN_FILES;
+            is_short |= took && space.shortage().is_some();
             lost.bytes = lost.bytes.max(before.bytes.saturating_sub(now.bytes));
             lost.files = lost.files.max(before.files.saturating_sub(now.files));
         }
         *busy |= lost.bytes.abs_diff(self.lost.bytes) > 1 << 20 || lost.files.abs_diff(self.lost.files) > 64;
         self.lost = lost;
+        if is_short {
+            return Some(Report::DiskShort);
+        }
         let written = self.written_bytes(processes);
         let is_refused = self.refusals.values().any(|looks| *looks >= REFUSALS);
         let bound = self.bounds.disk_bytes;
@@ -268,8 +279,13 @@ fn written(text: &str) -> Option<u64> {
 }
 
 fn free(path: &Path) -> io::Result<Free> {
+    look(path).map(|(free, _)| free)
+}
+
+fn look(path: &Path) -> io::Result<(Free, Space)> {
     let numbers = rustix::fs::statvfs(path)?;
-    Ok(Free { bytes: numbers.f_bfree.saturating_mul(numbers.f_frsize), files: numbers.f_ffree })
+    let free = Free { bytes: numbers.f_bfree.saturating_mul(numbers.f_frsize), files: numbers.f_ffree };
+    Ok((free, Space::of(&numbers)))
 }
 
 /// The clock by which the kernel stamps files, which is a little behind the machine's.

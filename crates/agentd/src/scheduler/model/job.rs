@@ -81,7 +81,7 @@ named!(ConditionType {
 /// Where the output of a run goes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeliveryRule {
-    /// `<platform>:<channel>`, `email:<address>` or `webhook:<url>`.
+    /// `<platform>:<channel>`, `email:<address>`, `webhook:<url>`, or `push:` for the devices that are woken.
     #[schema(min_length = 3, max_length = 2_100, example = "slack:#reports")]
     pub channel: String,
     /// Default `markdown`.
@@ -92,7 +92,7 @@ pub struct DeliveryRule {
 /// What is to change of where the output goes.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 pub struct DeliveryChange {
-    /// `<platform>:<channel>`, `email:<address>` or `webhook:<url>`.
+    /// `<platform>:<channel>`, `email:<address>`, `webhook:<url>`, or `push:` for the devices that are woken.
     #[serde(default)]
     #[schema(value_type = String, min_length = 3, max_length = 2_100, example = "slack:#reports")]
     pub channel: Option<String>,

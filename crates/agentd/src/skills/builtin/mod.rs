@@ -67,7 +67,7 @@ impl std::fmt::Debug for BuiltinTools {
 impl BuiltinTools {
     #[must_use]
     pub fn new(context: &AppContext, settings: &Settings, runner: CodeRunner) -> Self {
-        let files = Files::new(context.entropy.clone(), runner.workspace_bounds());
+        let files = Files::new(context.entropy.clone(), runner.room().clone());
         Self(Arc::new(Inner {
             db: context.db.clone(),
             files: vec![

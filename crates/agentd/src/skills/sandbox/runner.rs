@@ -17,7 +17,7 @@ use super::settings::SandboxSettings;
 use crate::runtime::AppContext;
 use crate::settings::Settings;
 use crate::skills::tool::{ToolCallContext, ToolError};
-use crate::skills::workspace::Bounds;
+use crate::skills::workspace::Room;
 
 /// The hidden subcommand that the sandbox's first process is.
 pub const INIT_SUBCOMMAND: &str = "sandbox-init";
@@ -50,6 +50,7 @@ struct Inner {
     /// Or why there can be none, whatever the settings.
     sandbox: Result<Sandbox, String>,
     settings: Settings,
+    room: Room,
     entropy: Entropy,
     proxy_socket: PathBuf,
     /// There while the settings allow the network.
@@ -86,8 +87,10 @@ impl CodeRunner {
             tracing::error!(%error, folder = %folder.display(), "the sandbox cannot be prepared; code will be refused");
             format!("the sandbox cannot be prepared in {}: {error}", folder.display())
         });
+        let of_bounds = settings.clone();
         Self(Arc::new(Inner {
             sandbox,
+            room: Room::new(move || of_bounds.section::<SandboxSettings>().workspace_bounds()),
             settings,
             entropy: context.entropy.clone(),
             proxy_socket: folder.join("proxy.sock"),
@@ -109,10 +112,10 @@ impl CodeRunner {
         self.0.settings.section()
     }
 
-    /// What an agent's workspace may hold under the settings in force.
-    pub(in crate::skills) fn workspace_bounds(&self) -> Bounds {
-        let settings = self.0.settings.clone();
-        Arc::new(move || settings.section::<SandboxSettings>().workspace_bounds())
+    /// What agents' workspaces hold, and may hold under the settings in force.
+    #[must_use]
+    pub fn room(&self) -> &Room {
+        &self.0.room
     }
 
     /// The sandbox under the settings in force, for who runs programs of other kinds in it.
@@ -217,6 +220,7 @@ impl CodeRunner {
         workspace: Option<&Path>,
         cancelled: &CancellationToken,
     ) -> Result<CodeOutcome, ToolError> {
+        let _running = workspace.map(|workspace| self.0.room.runs_in(workspace));
         if let Some(workspace) = workspace {
             request.workspace = Some(workspace.to_path_buf());
             request.working_directory = Some(workspace.to_path_buf());

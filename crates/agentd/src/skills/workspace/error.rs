@@ -2,10 +2,12 @@
 
 use std::io;
 
+use agentd_sandbox::folder::Shortage;
+
 use crate::skills::tool::ToolError;
 
 #[derive(Debug, thiserror::Error)]
-pub(in crate::skills) enum WorkspaceError {
+pub enum WorkspaceError {
     #[error("the path {problem}")]
     BadPath { problem: &'static str },
     #[error("there is no `{path}` in the workspace")]
@@ -30,6 +32,20 @@ pub(in crate::skills) enum WorkspaceError {
         "the workspace would hold more than the {limit_mb} MB that it may (`workspace_limit_mb` of the sandbox settings); remove files before you write more"
     )]
     Full { limit_mb: u64 },
+    #[error("{0}; make room on the disk that holds the data directory before you write more")]
+    DiskShort(Shortage),
+    #[error("`{path}` is there already; choose another name, or remove it first")]
+    Taken { path: String },
+    #[error("`{path}` is there already; read it, and write it with the version that you read")]
+    Exists { path: String },
+    #[error(
+        "`{path}` is not the file that you know: it was changed or removed meanwhile; read it again before you write it"
+    )]
+    Changed { path: String },
+    #[error("`{path}` is not empty; `recursive` removes what is in it, too")]
+    NotEmpty { path: String },
+    #[error("somebody else writes `{path}` at the same time; try again when that is done")]
+    WrittenByOthers { path: String },
     #[error("`{path}` cannot be used: {source}")]
     Io { path: String, source: io::Error },
 }

@@ -10,40 +10,46 @@
 //!   devices and pipes do things when they are opened.
 //! - A file is replaced whole or not at all: it is written beside, then renamed.
 //! - Code may have closed a folder or file to its owner; the daemon opens it again.
-//! - What is written does not make the workspace hold more than it may.
+//! - What is written does not make the workspace hold more than it may, nor fill the disk.
 //! - What is made belongs to who owns the workspace, so that code in the sandbox, which may run as
 //!   that user, can use it too.
 //!
 //! Deliberately absent: what a model is told about files (`builtin`), and waiting: everything here
 //! blocks and runs on a thread that may.
 
+mod change;
 mod error;
 mod path;
 mod read;
+mod room;
 mod stream;
+mod version;
 mod walk;
 mod write;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
 
-use agentd_sandbox::WorkspaceBounds;
-use agentd_sandbox::folder::{Closed, Need, Size, measure, open_folder};
+use agentd_sandbox::folder::{Need, open_folder};
 use rustix::fs::{AtFlags, CWD, FileType, Stat, fstat, statat};
 use rustix::io::Errno;
 
-pub(super) use error::WorkspaceError;
-pub(super) use path::RelativePath;
-pub(super) use stream::NewFile;
-pub(super) use walk::{Entry, EntryKind, Listing};
+pub use error::WorkspaceError;
+pub use path::RelativePath;
+pub use read::OpenFile;
+pub use room::{Held, Room, Usage};
+pub use stream::NewFile;
+pub use version::{Expected, Version};
+pub(super) use walk::Listing;
+pub use walk::{Entry, EntryKind};
 
-/// What a workspace may hold at this moment.
-pub(super) type Bounds = Arc<dyn Fn() -> WorkspaceBounds + Send + Sync>;
+use room::{Growth, Place};
 
 /// The handle of an agent's folder.
 #[derive(Debug)]
-pub(super) struct Workspace {
+pub struct Workspace {
+    /// By which the count of what it holds is found.
+    place: Place,
     root: OwnedFd,
     /// Of the folder itself: who owns what is made in it.
     owner: (u32, u32),
@@ -52,19 +58,27 @@ pub(super) struct Workspace {
 impl Workspace {
     /// # Errors
     /// The folder is not there, or is none.
-    pub(super) fn open(folder: &Path) -> Result<Self, WorkspaceError> {
+    pub fn open(folder: &Path) -> Result<Self, WorkspaceError> {
         let failed = |source: Errno| WorkspaceError::Io { path: ".".to_owned(), source: source.into() };
         // Code that works here needs all of it, too.
         let root = open_folder(CWD, folder, Need::Change).map_err(failed)?;
         let stat = fstat(&root).map_err(failed)?;
-        Ok(Self { root, owner: (stat.st_uid, stat.st_gid) })
+        Ok(Self {
+            place: Place { path: folder.to_path_buf(), identity: (stat.st_dev, stat.st_ino) },
+            root,
+            owner: (stat.st_uid, stat.st_gid),
+        })
     }
 
     /// The handle of a folder below, or of the workspace itself.
     fn folder(&self, path: &RelativePath) -> Result<OwnedFd, WorkspaceError> {
+        self.folder_for(path, Need::Look)
+    }
+
+    fn folder_for(&self, path: &RelativePath, need: Need) -> Result<OwnedFd, WorkspaceError> {
         let mut folder = rustix::io::fcntl_dupfd_cloexec(&self.root, 0).map_err(|e| path.failed(e))?;
         for (depth, name) in path.names().enumerate() {
-            folder = match open_folder(&folder, name, Need::Look) {
+            folder = match open_folder(&folder, name, need) {
                 Ok(next) => next,
                 Err(Errno::NOENT) => return Err(WorkspaceError::Missing { path: path.up_to(depth) }),
                 // Which of the two it says for a link depends on the file system.
@@ -73,24 +87,6 @@ impl Workspace {
             };
         }
         Ok(folder)
-    }
-
-    /// Refuses what would add `more` to a workspace that is full by then. What makes it smaller is
-    /// welcome however full it is. Answers what it holds, where that was looked at.
-    fn require_room(&self, bounds: WorkspaceBounds, more: Growth) -> Result<u64, WorkspaceError> {
-        if more.bytes <= 0 && more.files == 0 {
-            return Ok(0);
-        }
-        let failed = |source: Errno| WorkspaceError::Io { path: ".".to_owned(), source: source.into() };
-        let is_full = |size: &Size| size.bytes > bounds.bytes || size.files > bounds.files;
-        let held = measure(&self.root, Closed::Open, is_full).map_err(failed)?;
-        if more.files > 0 && held.files.saturating_add(more.files) > bounds.files {
-            return Err(WorkspaceError::TooManyFiles { limit: bounds.files });
-        }
-        if more.bytes > 0 && held.bytes.saturating_add_signed(more.bytes) > bounds.bytes {
-            return Err(WorkspaceError::Full { limit_mb: bounds.bytes >> 20 });
-        }
-        Ok(held.bytes)
     }
 
     /// Why what `name` stands for is no folder.
@@ -115,13 +111,6 @@ impl Workspace {
         let (user, group) = (rustix::fs::Uid::from_raw(self.owner.0), rustix::fs::Gid::from_raw(self.owner.1));
         rustix::fs::fchown(new, Some(user), Some(group))
     }
-}
-
-/// What a change adds to a workspace.
-#[derive(Debug, Clone, Copy)]
-struct Growth {
-    files: u64,
-    bytes: i64,
 }
 
 fn file_type(stat: &Stat) -> FileType {

@@ -13,14 +13,14 @@ const MAX_NAMES: usize = 64;
 
 /// A path that holds nothing but names: no `..`, no root, nothing a kernel would read otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(in crate::skills) struct RelativePath(Vec<String>);
+pub struct RelativePath(Vec<String>);
 
 impl RelativePath {
     /// Reads a path. `.` and empty parts fall away; the workspace itself is the empty path.
     ///
     /// # Errors
     /// A sentence on what the path must not hold.
-    pub(in crate::skills) fn parse(text: &str) -> Result<Self, WorkspaceError> {
+    pub fn parse(text: &str) -> Result<Self, WorkspaceError> {
         let bad = |problem| Err(WorkspaceError::BadPath { problem });
         if text.len() > MAX_PATH_BYTES {
             return bad("is too long");
@@ -51,7 +51,7 @@ impl RelativePath {
     }
 
     /// As [`Self::parse`], for what must be a file: not the workspace, no `/` at its end.
-    pub(in crate::skills) fn parse_file(text: &str) -> Result<Self, WorkspaceError> {
+    pub fn parse_file(text: &str) -> Result<Self, WorkspaceError> {
         if text.ends_with('/') {
             return Err(WorkspaceError::BadPath { problem: "must name a file, without a `/` at its end" });
         }
@@ -67,8 +67,20 @@ impl RelativePath {
     }
 
     /// Whether this is the last name.
-    pub(in crate::skills) fn ends_with(&self, name: &str) -> bool {
+    #[must_use]
+    pub fn ends_with(&self, name: &str) -> bool {
         self.0.last().is_some_and(|last| last == name)
+    }
+
+    /// Whether this is that path, or lies below it.
+    pub(super) fn starts_with(&self, other: &Self) -> bool {
+        self.0.starts_with(&other.0)
+    }
+
+    /// The last name; empty for the workspace itself.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.last().map_or("", String::as_str)
     }
 
     /// The folder and the last name; `None` for the workspace itself.

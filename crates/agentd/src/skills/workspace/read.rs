@@ -7,13 +7,14 @@ use agentd_sandbox::folder;
 use rustix::fs::{AtFlags, fstat, statat};
 use rustix::io::Errno;
 
-use super::{RelativePath, Workspace, WorkspaceError, require_plain};
+use super::{RelativePath, Version, Workspace, WorkspaceError, require_plain};
 
 /// An open regular file.
 #[derive(Debug)]
-pub(in crate::skills) struct OpenFile {
+pub struct OpenFile {
     file: File,
-    pub(in crate::skills) bytes: u64,
+    pub bytes: u64,
+    pub version: Version,
 }
 
 impl Workspace {
@@ -21,7 +22,7 @@ impl Workspace {
     ///
     /// # Errors
     /// It is not there, or is not a regular file with one name.
-    pub(in crate::skills) fn open_file(&self, path: &RelativePath) -> Result<OpenFile, WorkspaceError> {
+    pub fn open_file(&self, path: &RelativePath) -> Result<OpenFile, WorkspaceError> {
         let Some((folder, name)) = path.split() else {
             return Err(WorkspaceError::IsFolder { path: path.to_string() });
         };
@@ -40,14 +41,14 @@ impl Workspace {
         let stat = fstat(&file).map_err(|e| path.failed(e))?;
         require_plain(&stat, path)?;
         let bytes = u64::try_from(stat.st_size).unwrap_or(0);
-        Ok(OpenFile { file: file.into(), bytes })
+        Ok(OpenFile { file: file.into(), bytes, version: Version::of(&stat) })
     }
 
     /// The whole of a file.
     ///
     /// # Errors
     /// As [`Self::open_file`], or it is longer than `limit` bytes.
-    pub(in crate::skills) fn read(&self, path: &RelativePath, limit: u64) -> Result<Vec<u8>, WorkspaceError> {
+    pub fn read(&self, path: &RelativePath, limit: u64) -> Result<Vec<u8>, WorkspaceError> {
         let file = self.open_file(path)?;
         let too_large = |bytes| WorkspaceError::TooLarge { path: path.to_string(), bytes, limit };
         if file.bytes > limit {
@@ -65,7 +66,13 @@ impl Workspace {
 }
 
 impl OpenFile {
-    pub(in crate::skills) fn into_reader(self) -> BufReader<File> {
+    #[must_use]
+    pub fn into_file(self) -> File {
+        self.file
+    }
+
+    #[must_use]
+    pub fn into_reader(self) -> BufReader<File> {
         BufReader::with_capacity(64 * 1024, self.file)
     }
 }

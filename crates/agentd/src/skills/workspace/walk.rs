@@ -3,13 +3,13 @@
 use rustix::fs::{AtFlags, Dir, FileType, Stat, readlinkat, statat};
 
 use super::write::{HALF_WRITTEN_END, HALF_WRITTEN_START};
-use super::{RelativePath, Workspace, WorkspaceError, file_type};
+use super::{RelativePath, Version, Workspace, WorkspaceError, file_type};
 
 /// Of one folder, more entries than this are not looked at.
 const MAX_ENTRIES: usize = 10_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::skills) enum EntryKind {
+pub enum EntryKind {
     Folder,
     /// A regular file.
     File {
@@ -24,46 +24,68 @@ pub(in crate::skills) enum EntryKind {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::skills) struct Entry {
-    pub(in crate::skills) path: RelativePath,
-    pub(in crate::skills) kind: EntryKind,
+pub struct Entry {
+    pub path: RelativePath,
+    pub kind: EntryKind,
+    pub version: Version,
+}
+
+impl Entry {
+    /// A file that is being written, under the name that it has until it is whole.
+    fn is_half_written(&self) -> bool {
+        let name = self.path.name();
+        name.starts_with(HALF_WRITTEN_START) && name.ends_with(HALF_WRITTEN_END)
+    }
 }
 
 /// The entries of one folder by name.
 #[derive(Debug, Default)]
-pub(in crate::skills) struct Listing {
-    pub(in crate::skills) entries: Vec<Entry>,
-    /// Whether some were left out: too many, too deep, or with a name that is no text.
-    pub(in crate::skills) is_cut: bool,
+pub struct Listing {
+    pub entries: Vec<Entry>,
+    /// How many were left out: too many, too deep, or with a name that is no text.
+    pub left_out: usize,
 }
 
 impl Workspace {
-    /// The entries of a folder, as they are in this moment.
+    /// The entries of a folder, as they are in this moment, but for what is being written.
     ///
     /// # Errors
     /// It is not there or is no folder.
-    pub(in crate::skills) fn list(&self, path: &RelativePath) -> Result<Listing, WorkspaceError> {
+    pub fn list(&self, path: &RelativePath) -> Result<Listing, WorkspaceError> {
+        let mut listing = self.list_all(path)?;
+        listing.entries.retain(|entry| !entry.is_half_written());
+        Ok(listing)
+    }
+
+    /// The same with files that are being written, or were when their writer was killed.
+    ///
+    /// # Errors
+    /// It is not there or is no folder.
+    pub fn list_all(&self, path: &RelativePath) -> Result<Listing, WorkspaceError> {
         let folder = self.folder(path)?;
         let mut listing = Listing::default();
         for entry in Dir::read_from(&folder).map_err(|e| path.failed(e))? {
             let entry = entry.map_err(|e| path.failed(e))?;
             let name = entry.file_name();
-            if matches!(name.to_bytes(), b"." | b"..") || is_half_written(name.to_bytes()) {
+            if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
             let named = name.to_str().ok().filter(|name| !name.chars().any(char::is_control));
             let (Some(name), true) = (named, listing.entries.len() < MAX_ENTRIES) else {
-                listing.is_cut = true;
+                listing.left_out += 1;
                 continue;
             };
             // Gone since the folder was read.
             let Ok(stat) = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             match path.join(name) {
-                Some(path) => listing.entries.push(Entry { path, kind: kind(&folder, name, &stat) }),
-                None => listing.is_cut = true,
+                Some(path) => {
+                    let (kind, version) = (kind(&folder, name, &stat), Version::of(&stat));
+                    listing.entries.push(Entry { path, kind, version });
+                }
+                None => listing.left_out += 1,
             }
         }
-        listing.entries.sort_unstable_by_key(|entry| entry.path.to_string());
+        listing.entries.sort_by_cached_key(|entry| entry.path.to_string());
         Ok(listing)
     }
 
@@ -71,20 +93,25 @@ impl Workspace {
     ///
     /// # Errors
     /// It is not there.
-    pub(in crate::skills) fn kind(&self, path: &RelativePath) -> Result<EntryKind, WorkspaceError> {
-        let Some((parent, name)) = path.split() else { return Ok(EntryKind::Folder) };
+    pub fn kind(&self, path: &RelativePath) -> Result<EntryKind, WorkspaceError> {
+        if *path == RelativePath::default() { Ok(EntryKind::Folder) } else { Ok(self.entry(path)?.kind) }
+    }
+
+    /// The same as an entry of its folder.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub fn entry(&self, path: &RelativePath) -> Result<Entry, WorkspaceError> {
+        let Some((parent, name)) = path.split() else {
+            return Err(WorkspaceError::BadPath { problem: "must name something in the workspace" });
+        };
         let folder = self.folder(&parent)?;
         match statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok(kind(&folder, name, &stat)),
+            Ok(stat) => Ok(Entry { path: path.clone(), kind: kind(&folder, name, &stat), version: Version::of(&stat) }),
             Err(rustix::io::Errno::NOENT) => Err(WorkspaceError::Missing { path: path.to_string() }),
             Err(error) => Err(path.failed(error)),
         }
     }
-}
-
-/// A file that is being written, under the name that it has until it is whole.
-fn is_half_written(name: &[u8]) -> bool {
-    name.starts_with(HALF_WRITTEN_START.as_bytes()) && name.ends_with(HALF_WRITTEN_END.as_bytes())
 }
 
 fn kind(folder: impl std::os::fd::AsFd, name: &str, stat: &Stat) -> EntryKind {

@@ -4,12 +4,11 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 
-use agentd_sandbox::WorkspaceBounds;
 use agentd_sandbox::folder::{Need, open_folder};
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
-use super::{EntryKind, Growth, RelativePath, Workspace, WorkspaceError, require_plain};
+use super::{EntryKind, Growth, RelativePath, Room, Workspace, WorkspaceError, require_plain};
 
 const FOLDER_MODE: Mode = Mode::RWXU.union(Mode::RGRP).union(Mode::XGRP).union(Mode::ROTH).union(Mode::XOTH);
 pub(super) const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP).union(Mode::ROTH);
@@ -22,9 +21,9 @@ pub(super) const HALF_WRITTEN_END: &str = ".tmp";
 
 /// What a write did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::skills) struct Written {
+pub struct Written {
     /// Whether there was no such file before.
-    pub(in crate::skills) is_new: bool,
+    pub is_new: bool,
 }
 
 impl Workspace {
@@ -35,12 +34,12 @@ impl Workspace {
     /// # Errors
     /// What is there is not a regular file with one name, it cannot be written, or the workspace is
     /// full.
-    pub(in crate::skills) fn write(
+    pub fn write(
         &self,
         path: &RelativePath,
         content: &[u8],
         mark: &str,
-        bounds: WorkspaceBounds,
+        room: &Room,
     ) -> Result<Written, WorkspaceError> {
         let Some((folder, name)) = path.split() else {
             return Err(WorkspaceError::IsFolder { path: path.to_string() });
@@ -59,13 +58,12 @@ impl Workspace {
             Err(error) => return Err(error),
         };
         let before = found.map(|stat| Mode::from_raw_mode(stat.st_mode & 0o777));
-        // Folders on the way that are still to be made are counted with the next write.
         let growth = Growth {
             files: u64::from(found.is_none()),
             bytes: found.map_or(length, |stat| length.saturating_sub(stat.st_size)),
         };
-        self.require_room(bounds, growth)?;
-        let folder = self.make_folder(&folder)?;
+        self.require_room(room, Growth { files: growth.files + self.missing_folders(&folder)?, ..growth })?;
+        let folder = self.make_folder(&folder, room)?;
         let beside = format!("{HALF_WRITTEN_START}{mark}{HALF_WRITTEN_END}");
         let written = self.write_beside(&folder, &beside, content, before.unwrap_or(FILE_MODE));
         let renamed = written.and_then(|()| Ok(renameat(&folder, &beside, &folder, name)?));
@@ -73,6 +71,7 @@ impl Workspace {
             let _ = unlinkat(&folder, &beside, AtFlags::empty());
             return Err(WorkspaceError::Io { path: path.to_string(), source });
         }
+        room.grew(&self.place.path, growth);
         Ok(Written { is_new: before.is_none() })
     }
 
@@ -91,7 +90,7 @@ impl Workspace {
     ///
     /// # Errors
     /// Something on the way is no folder, or it cannot be made.
-    pub(super) fn make_folder(&self, path: &RelativePath) -> Result<OwnedFd, WorkspaceError> {
+    pub(super) fn make_folder(&self, path: &RelativePath, room: &Room) -> Result<OwnedFd, WorkspaceError> {
         let mut folder = rustix::io::fcntl_dupfd_cloexec(&self.root, 0).map_err(|e| path.failed(e))?;
         for (depth, name) in path.names().enumerate() {
             let is_new = match mkdirat(&folder, name, FOLDER_MODE) {
@@ -105,6 +104,7 @@ impl Workspace {
                 Err(error) => return Err(path.failed(error)),
             };
             if is_new {
+                room.grew(&self.place.path, Growth { files: 1, bytes: 1 });
                 self.hand_over(&folder).map_err(|e| path.failed(e))?;
             }
         }
@@ -116,11 +116,12 @@ impl Workspace {
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub(in crate::skills) fn prune(
+    pub fn prune(
         &self,
         folder: &RelativePath,
         keep: usize,
         keep_bytes: u64,
+        room: &Room,
     ) -> Result<(), WorkspaceError> {
         let handle = self.folder(folder)?;
         let files = self.list(folder)?.entries.into_iter().filter_map(|entry| match entry.kind {
@@ -137,6 +138,7 @@ impl Workspace {
             if let Some((_, name)) = path.split() {
                 // Somebody else may have removed it; a folder in its place is not removed.
                 let _ = unlinkat(&handle, name, AtFlags::empty());
+                room.shrank(&self.place.path);
             }
             count -= 1;
             bytes = bytes.saturating_sub(size);

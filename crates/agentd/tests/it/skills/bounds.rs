@@ -44,7 +44,7 @@ async fn the_bounds_have_defaults_and_ranges() {
 
 #[tokio::test]
 async fn files_are_written_up_to_the_bound_and_shortened_beyond_it() {
-    let app = app().await;
+    let app = app_with_code().await;
     bound(&app, 16, 100).await;
     let write = async |name: &str, bytes: usize| {
         call(&app, "write_file", json!({"path": name, "content": "x".repeat(bytes)})).await
@@ -64,8 +64,7 @@ async fn files_are_written_up_to_the_bound_and_shortened_beyond_it() {
     let refused = write("f2", 7 << 20).await.unwrap_err().to_string();
     assert!(refused.contains("16 MB") && refused.contains("workspace_limit_mb"), "{refused}");
     // Also by what they only say that they are long.
-    let file = std::fs::File::create(workspace(&app).join("f3")).unwrap();
-    file.set_len(1 << 30).unwrap();
+    shell(&app, "truncate -s 1G f3").await;
     let refused = write("f4", 11).await.unwrap_err().to_string();
     assert!(refused.contains("workspace_limit_mb"), "{refused}");
     let edit = async |text: &str| {

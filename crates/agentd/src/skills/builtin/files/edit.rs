@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use agentd_sandbox::WorkspaceBounds;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -10,7 +9,7 @@ use super::write::MAX_BYTES;
 use super::{CALL_LIMIT, Files, blocking, tool};
 use crate::skills::builtin::describe;
 use crate::skills::tool::{Effect, Tool, ToolCallContext, ToolError, ToolOutput};
-use crate::skills::workspace::{RelativePath, Workspace};
+use crate::skills::workspace::{RelativePath, Room, Workspace};
 
 /// Places of a text that is not unique, of which so many are named.
 const SHOWN_PLACES: usize = 5;
@@ -44,9 +43,8 @@ pub(in crate::skills::builtin) fn edit_file(files: &Files) -> Arc<dyn Tool> {
         async move {
             let path = RelativePath::parse_file(&input.path)?;
             let _turn = files.turn(&context, &path).await;
-            let (mark, shown, bounds) = (files.mark(), path.to_string(), files.bounds());
-            let replaced =
-                blocking(&context, move |workspace, _| edit(workspace, &path, &input, &mark, bounds)).await?;
+            let (mark, shown, room) = (files.mark(), path.to_string(), files.room());
+            let replaced = blocking(&context, move |workspace, _| edit(workspace, &path, &input, &mark, &room)).await?;
             Ok(ToolOutput::json(json!({"path": shown, "replacements": replaced})))
         }
     })
@@ -57,7 +55,7 @@ fn edit(
     path: &RelativePath,
     input: &Input,
     mark: &str,
-    bounds: WorkspaceBounds,
+    room: &Room,
 ) -> Result<usize, ToolError> {
     let invalid = |message: String| Err(ToolError::Invalid(message));
     if input.old_text == input.new_text {
@@ -87,7 +85,7 @@ fn edit(
     if content.len().saturating_sub(places.len() * old_text.len()).saturating_add(grown) > MAX_BYTES {
         return invalid(format!("the file would be longer than {MAX_BYTES} bytes"));
     }
-    workspace.write(path, content.replace(&old_text, &new_text).as_bytes(), mark, bounds)?;
+    workspace.write(path, content.replace(&old_text, &new_text).as_bytes(), mark, room)?;
     Ok(places.len())
 }
 

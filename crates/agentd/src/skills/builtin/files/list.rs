@@ -60,7 +60,7 @@ fn list(
             }
             Err(error) => return Err(error.into()),
         };
-        is_cut |= listing.is_cut;
+        is_cut |= listing.left_out > 0;
         for entry in listing.entries {
             if found.len() == MAX_ENTRIES || patience.is_over() {
                 is_cut = true;

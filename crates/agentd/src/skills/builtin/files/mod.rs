@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agentd_base::Entropy;
-use agentd_sandbox::WorkspaceBounds;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
@@ -19,7 +18,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::skills::tool::{Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput};
-use crate::skills::workspace::{Bounds, RelativePath, Workspace};
+use crate::skills::workspace::{RelativePath, Room, Workspace};
 
 pub(super) use edit::edit_file;
 pub(super) use list::list_files;
@@ -40,14 +39,14 @@ pub(super) struct Files(Arc<Inner>);
 
 struct Inner {
     entropy: Entropy,
-    bounds: Bounds,
+    room: Room,
     /// Calls run side by side; two that change one file must not.
     turns: [tokio::sync::Mutex<()>; TURNS],
 }
 
 impl Files {
-    pub(super) fn new(entropy: Entropy, bounds: Bounds) -> Self {
-        Self(Arc::new(Inner { entropy, bounds, turns: std::array::from_fn(|_| tokio::sync::Mutex::new(())) }))
+    pub(super) fn new(entropy: Entropy, room: Room) -> Self {
+        Self(Arc::new(Inner { entropy, room, turns: std::array::from_fn(|_| tokio::sync::Mutex::new(())) }))
     }
 
     /// Waits until nobody else changes this file.
@@ -61,9 +60,9 @@ impl Files {
         }
     }
 
-    /// What a workspace may hold now.
-    fn bounds(&self) -> WorkspaceBounds {
-        (self.0.bounds)()
+    /// What workspaces hold and may hold.
+    fn room(&self) -> Room {
+        self.0.room.clone()
     }
 
     /// A name for a temporary file that nobody has had.

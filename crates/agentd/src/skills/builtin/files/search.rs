@@ -128,7 +128,7 @@ impl Search<'_> {
     }
 
     fn folder(&mut self, listing: crate::skills::workspace::Listing, folders: &mut VecDeque<RelativePath>) {
-        self.left.is_cut |= listing.is_cut;
+        self.left.is_cut |= listing.left_out > 0;
         for entry in listing.entries {
             if self.is_over() {
                 return;

@@ -40,9 +40,9 @@ pub(in crate::skills::builtin) fn write_file(files: &Files) -> Arc<dyn Tool> {
                 return Err(ToolError::Invalid(format!("the content is longer than {MAX_BYTES} bytes")));
             }
             let _turn = files.turn(&context, &path).await;
-            let (mark, shown, bytes, bounds) = (files.mark(), path.to_string(), input.content.len(), files.bounds());
+            let (mark, shown, bytes, room) = (files.mark(), path.to_string(), input.content.len(), files.room());
             let written = blocking(&context, move |workspace, _| {
-                Ok(workspace.write(&path, input.content.as_bytes(), &mark, bounds)?)
+                Ok(workspace.write(&path, input.content.as_bytes(), &mark, &room)?)
             })
             .await?;
             Ok(ToolOutput::json(json!({"path": shown, "bytes": bytes, "created": written.is_new})))

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Files, edit_file, list_files, read_file, search_files, write_file};
 use crate::agents::{Agent, AgentId};
 use crate::skills::tool::{Tool, ToolCallContext, ToolError};
+use crate::skills::workspace::Room;
 
 /// A workspace, a folder beside it, and the tools.
 struct Bench {
@@ -26,7 +27,7 @@ impl Bench {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("workspace")).unwrap();
         std::fs::create_dir(root.path().join("outside")).unwrap();
-        let files = Files::new(Entropy::seeded(1), Arc::new(|| agentd_sandbox::Policy::default().workspace_bounds()));
+        let files = Files::new(Entropy::seeded(1), Room::new(|| agentd_sandbox::Policy::default().workspace_bounds()));
         let tools = vec![read_file(), write_file(&files), edit_file(&files), list_files(), search_files()];
         Self { root, tools }
     }

@@ -1,0 +1,111 @@
+import { CSRF, errorOf, noteSignedOut, ApiError, type Schemas } from '../../../lib/api';
+import { common } from '../../../lib/texts';
+
+export type AgentFile = Schemas['AgentFile'];
+export type FileList = Schemas['AgentFileList'];
+
+/** Of a text, no more than this is shown. */
+export const MOST_SHOWN = 1_000_000;
+
+/** Where the page shows a folder or a file. */
+export function placeOf(agent: string, path: string, kind: 'path' | 'file' = 'path'): string {
+  return `/agents/${agent}/files${path ? `?${kind}=${encodeURIComponent(path)}` : ''}`;
+}
+
+export function contentUrl(agent: string, path: string): string {
+  return `/api/agents/${encodeURIComponent(agent)}/files/content?path=${encodeURIComponent(path)}`;
+}
+
+/** The folder that something is in; empty for the workspace itself. */
+export const folderOf = (path: string) => path.slice(0, Math.max(0, path.lastIndexOf('/')));
+export const join = (folder: string, name: string) => (folder ? `${folder}/${name}` : name);
+
+export function download(agent: string, file: AgentFile) {
+  const link = document.createElement('a');
+  link.href = contentUrl(agent, file.path);
+  link.download = file.name;
+  link.click();
+}
+
+/** What of a file can be shown. */
+export type Content = { etag: string } & (
+  | { kind: 'text'; text: string; isWhole: boolean }
+  | { kind: 'picture'; url: string }
+  | { kind: 'bytes' }
+);
+
+export async function read(agent: string, file: AgentFile): Promise<Content> {
+  const headers = { ...CSRF, Range: `bytes=0-${MOST_SHOWN - 1}` };
+  // A file without bytes has no part.
+  const response = await fetch(contentUrl(agent, file.path), { credentials: 'same-origin', cache: 'no-store', headers: file.size_bytes ? headers : CSRF }).catch(() => {
+    throw new ApiError(common('unreachable'), 0, 'unreachable');
+  });
+  if (response.status === 401) noteSignedOut();
+  if (!response.ok) throw await errorOf(response);
+  const etag = response.headers.get('ETag') ?? '';
+  if (response.headers.get('Content-Type')?.startsWith('image/')) {
+    // Another version has another address, or the browser would show the one that it has.
+    return { etag, kind: 'picture', url: `${contentUrl(agent, file.path)}&version=${encodeURIComponent(etag)}` };
+  }
+  const bytes = new Uint8Array(await response.arrayBuffer());
+  const whole = Number(response.headers.get('Content-Range')?.split('/')[1] ?? bytes.length);
+  const text = textOf(bytes, bytes.length < whole);
+  if (text === null) return { etag, kind: 'bytes' };
+  const isPicture = /\.svg$/i.test(file.name) && bytes.length === whole && /<svg[\s>]/.test(text);
+  // As a picture an SVG runs nothing, and an address that begins with `data:` belongs to nobody.
+  if (isPicture) return { etag, kind: 'picture', url: `data:image/svg+xml,${encodeURIComponent(text)}` };
+  return { etag, kind: 'text', text, isWhole: bytes.length === whole };
+}
+
+/** The text in UTF-8 that these bytes are, or null. The last character may be cut off. */
+function textOf(bytes: Uint8Array, isCut: boolean): string | null {
+  if (bytes.includes(0)) return null;
+  for (let left = 0; left <= (isCut ? 3 : 0); left += 1) {
+    try {
+      return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes.subarray(0, bytes.length - left));
+    } catch {
+      // One byte less may be whole.
+    }
+  }
+  return null;
+}
+
+export interface Sending {
+  headers?: Record<string, string>;
+  signal?: AbortSignal;
+  onprogress?: (share: number) => void;
+}
+
+/** Writes a file and says how far it is, which `fetch` does not. */
+export function write(agent: string, path: string, body: Blob | string, { headers = {}, signal, onprogress }: Sending = {}): Promise<AgentFile> {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.open('PUT', contentUrl(agent, path));
+    for (const [name, value] of Object.entries({ ...CSRF, 'Content-Type': 'application/octet-stream', ...headers })) request.setRequestHeader(name, value);
+    request.upload.onprogress = (event) => onprogress?.(event.total ? event.loaded / event.total : 0);
+    request.onerror = () => reject(new ApiError(common('unreachable'), 0, 'unreachable'));
+    request.onabort = () => reject(new ApiError('', 0, 'aborted'));
+    request.onload = () => {
+      if (request.status === 401) noteSignedOut();
+      const id = request.getResponseHeader('X-Request-Id');
+      const response = new Response(request.responseText, { status: request.status, headers: id ? { 'X-Request-Id': id } : {} });
+      if (response.ok) resolve(JSON.parse(request.responseText) as AgentFile);
+      else void errorOf(response).then(reject);
+    };
+    signal?.addEventListener('abort', () => request.abort());
+    request.send(body);
+  });
+}
+
+/** By the end of the name, what colours a text. */
+const LANGUAGES: Record<string, string> = {
+  c: 'c', h: 'c', cc: 'cpp', cpp: 'cpp', hpp: 'cpp', cs: 'csharp', css: 'css', diff: 'diff', patch: 'diff', go: 'go', htm: 'xml', html: 'xml', ini: 'ini', java: 'java',
+  js: 'javascript', json: 'json', jsonl: 'json', md: 'markdown', mjs: 'javascript', php: 'php', py: 'python', rb: 'ruby', rs: 'rust', sh: 'bash', sql: 'sql', svg: 'xml',
+  swift: 'swift', toml: 'ini', ts: 'typescript', xml: 'xml', yaml: 'yaml', yml: 'yaml',
+};
+
+export function languageOf(name: string): string {
+  if (/^Dockerfile/.test(name)) return 'dockerfile';
+  if (/^Makefile/.test(name)) return 'makefile';
+  return LANGUAGES[name.split('.').pop()?.toLowerCase() ?? ''] ?? '';
+}
