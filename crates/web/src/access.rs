@@ -127,11 +127,15 @@ pub(crate) async fn authenticate(auth: &dyn Authenticate, credential: Option<Cre
 pub(crate) struct RouteAccess {
     pub(crate) auth: Arc<dyn Authenticate>,
     pub(crate) idempotency: Arc<IdempotencyGuard>,
-    /// What bodies may weigh, in bytes.
-    pub(crate) body_limit: usize,
+    /// What bodies may weigh, in bytes; `None` where the handler reads them as they come.
+    pub(crate) body_limit: Option<usize>,
 }
 
 impl RouteAccess {
+    pub(crate) fn streamed(self) -> Self {
+        Self { body_limit: None, ..self }
+    }
+
     async fn authenticate(&self, credential: &Option<Credential>) -> Result<Caller, ApiError> {
         authenticate(&*self.auth, credential.clone()).await
     }
@@ -153,7 +157,10 @@ impl RouteAccess {
             request.extensions_mut().insert(opener.clone());
         }
         let route = request.extensions().get::<MatchedPath>().cloned();
-        let response = check_idempotency(&self.idempotency, request, next).await?;
+        let response = match self.body_limit {
+            Some(_) => check_idempotency(&self.idempotency, request, next).await?,
+            None => next.run(request).await,
+        };
         let mut response = while_let_in(response, opener);
         name_route(&mut response, route);
         Ok(response)

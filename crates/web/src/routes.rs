@@ -152,6 +152,8 @@ enum Behind {
     Ticket,
     /// A full credential, whatever the method.
     FullScope,
+    /// The same, and bodies that the handler reads as they come.
+    FullScopeStream,
     /// A credential that may do this, and bodies of so many bytes.
     Credential { body_limit: usize },
 }
@@ -164,7 +166,7 @@ impl Behind {
             Self::FirstKey => (1, 0),
             Self::AnyScope => (2, 0),
             Self::Ticket => (3, 0),
-            Self::FullScope => (4, 0),
+            Self::FullScope | Self::FullScopeStream => (4, 0),
             Self::Credential { body_limit: limits::BODY } => (5, 0),
             Self::Credential { body_limit } => (6, body_limit),
         }
@@ -177,7 +179,7 @@ impl Behind {
             Self::Nothing => Vec::new(),
             Self::Own(scheme) => vec![of(scheme)],
             Self::FirstKey => [SecurityRequirement::default()].into_iter().chain(credential).collect(),
-            Self::AnyScope | Self::FullScope | Self::Credential { .. } => credential.into(),
+            Self::AnyScope | Self::FullScope | Self::FullScopeStream | Self::Credential { .. } => credential.into(),
             Self::Ticket => credential.into_iter().chain([of("ticket")]).collect(),
         }
     }
@@ -190,11 +192,15 @@ impl Behind {
             Self::AnyScope => answers.route_layer(from_fn_with_state(access, require_any_scope)),
             Self::Ticket => answers.route_layer(from_fn_with_state(access, require_credential_or_ticket)),
             Self::FullScope => answers.route_layer(from_fn_with_state(access, require_full_scope)),
+            Self::FullScopeStream => answers.route_layer(from_fn_with_state(access.streamed(), require_full_scope)),
             Self::Credential { body_limit: limits::BODY } => {
                 answers.route_layer(from_fn_with_state(access, require_authentication))
             }
             Self::Credential { body_limit } => answers
-                .route_layer(from_fn_with_state(RouteAccess { body_limit, ..access }, require_authentication))
+                .route_layer(from_fn_with_state(
+                    RouteAccess { body_limit: Some(body_limit), ..access },
+                    require_authentication,
+                ))
                 .route_layer(DefaultBodyLimit::max(body_limit)),
         }
     }
@@ -257,6 +263,13 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self.behind(Behind::FullScope, router)
     }
 
+    /// As [`Self::full_scope`], with bodies of any size: the handler reads them as they come, bounds them, and knows a
+    /// repeat by what it reads, since `Idempotency-Key` would hold the whole body in memory.
+    #[must_use]
+    pub fn full_scope_stream(self, router: ApiRouter<S>) -> Self {
+        self.behind(Behind::FullScopeStream, router)
+    }
+
     /// GET routes that browsers open without headers: a credential, or `?ticket=`.
     #[must_use]
     pub fn streams(self, router: ApiRouter<S>) -> Self {
@@ -309,8 +322,11 @@ impl Routes<()> {
     /// Puts each route behind its access rule. Unknown paths and methods under `/api` answer 401 to those
     /// who have no credential, so that nothing can be explored from outside; others may show a page.
     pub fn mount(self, auth: Arc<dyn Authenticate>, idempotency: &Arc<IdempotencyGuard>, page_of: FindPage) -> Router {
-        let access =
-            RouteAccess { auth: Arc::clone(&auth), idempotency: Arc::clone(idempotency), body_limit: limits::BODY };
+        let access = RouteAccess {
+            auth: Arc::clone(&auth),
+            idempotency: Arc::clone(idempotency),
+            body_limit: Some(limits::BODY),
+        };
         let router = self.0.into_iter().fold(Router::new(), |router, (behind, operation)| {
             router.route(&operation.path, behind.close(operation.answers, &access))
         });

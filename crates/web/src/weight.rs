@@ -8,8 +8,10 @@ use http::{HeaderMap, StatusCode};
 use crate::error::ApiError;
 
 /// The request, unless it says that its body is larger than `limit` bytes.
-pub(crate) fn refuse_heavy(request: Request, limit: usize) -> Result<Request, ApiError> {
-    if said_length(request.headers()).is_some_and(|length| length > limit as u64) {
+pub(crate) fn refuse_heavy(request: Request, limit: Option<usize>) -> Result<Request, ApiError> {
+    if let Some(limit) = limit
+        && said_length(request.headers()).is_some_and(|length| length > limit as u64)
+    {
         return Err(too_large());
     }
     Ok(request)

@@ -28,6 +28,8 @@ pub enum BackupError {
     MalformedPassphrase,
     #[error("A backup or a restore is under way; try again when it is done")]
     Busy,
+    #[error("Another backup is being uploaded; try again when it is there")]
+    Uploading,
     #[error(
         "{} files or folders cannot be read and would be missing in the backup: {left_out}; let the daemon read them or remove them, or leave them out with --allow-incomplete (`allow_incomplete` of a request)",
         .left_out.total
@@ -117,9 +119,12 @@ impl DomainError for BackupError {
                 message: "must be the name of the backup".to_owned(),
             }]),
             Self::NotFound => ErrorKind::NotFound,
-            Self::Busy | Self::OtherDaemons { .. } | Self::Incomplete { .. } | Self::TooMany { .. } | Self::Full => {
-                ErrorKind::Conflict
-            }
+            Self::Busy
+            | Self::Uploading
+            | Self::OtherDaemons { .. }
+            | Self::Incomplete { .. }
+            | Self::TooMany { .. }
+            | Self::Full => ErrorKind::Conflict,
             Self::Settings(error) => error.kind(),
             Self::NotAtRest { .. } | Self::DiskFull { .. } => ErrorKind::Unavailable,
             Self::EndedUnexpectedly
@@ -147,7 +152,7 @@ impl DomainError for BackupError {
             Self::TooMany { .. } => "too_many_backups",
             Self::Full => "backups_full",
             Self::Settings(error) => error.code(),
-            Self::Busy => "busy",
+            Self::Busy | Self::Uploading => "busy",
             Self::Incomplete { .. } => "incomplete",
             Self::OtherDaemons { .. } => "other_daemons",
             Self::NotAtRest { .. } => "not_at_rest",

@@ -10,7 +10,7 @@ use agentd_store::Recorder;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::backups::{Backups, Wanted};
+use super::backups::{Backups, Wanted, has_daily};
 use super::error::BackupError;
 use super::kept::{WorkKind, WorkState};
 use super::service::Unreadable;
@@ -40,13 +40,12 @@ impl DailyBackup {
             self.next.note(None);
             return Ok(WorkerReport::IDLE);
         };
-        let kept = self.backups.list().await?;
-        if kept.iter().any(|kept| kept.is_daily() && kept.manifest.created_at >= slot) {
+        if has_daily(&self.backups.list().await?, slot, now) {
             self.next.note(Some(next));
             return Ok(WorkerReport::IDLE);
         }
         self.next.note(Some(now + self.interval()));
-        if self.came_to_nothing_since(now - TRIED_AGAIN_AFTER).await? {
+        if self.came_to_nothing_since(now - TRIED_AGAIN_AFTER, now).await? {
             return Ok(WorkerReport::IDLE);
         }
         let wanted = Wanted { passphrase: None, unreadable: Unreadable::LeaveOut, unless_since: Some(slot) };
@@ -68,11 +67,14 @@ impl DailyBackup {
         Some((schedule.latest_between(now - LOOKED_BACK, now, now)?, schedule.next_after(now, now)?))
     }
 
-    /// Whether a daily backup failed a moment ago: a full disk is not emptied by trying every minute.
-    async fn came_to_nothing_since(&self, since: Timestamp) -> Result<bool, BackupError> {
+    /// Whether a daily backup failed a moment ago: a full disk is not emptied by trying every minute, and what kills
+    /// the daemon must not do so every minute.
+    async fn came_to_nothing_since(&self, since: Timestamp, now: Timestamp) -> Result<bool, BackupError> {
         let Some(last) = self.backups.work().await? else { return Ok(false) };
         let is_daily = last.work.kind == WorkKind::Backup && last.work.name.starts_with("daily-");
-        Ok(is_daily && last.work.state == WorkState::Failed && last.work.ended_at.is_some_and(|ended| ended > since))
+        let came_to_nothing = matches!(last.work.state, WorkState::Failed | WorkState::Interrupted);
+        let is_recent = last.work.ended_at.is_some_and(|ended| ended > since && ended <= now);
+        Ok(is_daily && came_to_nothing && is_recent)
     }
 }
 

@@ -2,24 +2,24 @@
 //! the request that began it; how far it is stands beside the archives.
 
 mod restoring;
+mod uploading;
 
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use agentd_base::{Secret, Timestamp};
+use agentd_base::{Secret, Timestamp, trace};
 use agentd_store::{NewEvent, Recorder, StoreError, Tx};
-use bytes::Bytes;
-use futures_util::{Stream, StreamExt};
+use futures_util::StreamExt;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
-use crate::backup::archive::{sha256_of, verify};
 use crate::backup::error::BackupError;
 use crate::backup::kept::{KeptArchive, KeptFolder, Partial, Work, WorkKind, WorkState, remove_abandoned_parts};
 use crate::backup::model::SecretName;
 use crate::backup::sealing;
-use crate::backup::service::{Backup, NewArchive, STALLED_AFTER, Turn, Unreadable, blocking};
+use crate::backup::service::{Backup, NewArchive, Turn, Unreadable, blocking};
 use crate::backup::settings::BackupSettings;
 use crate::runtime::AppContext;
 use crate::settings::Settings;
@@ -37,6 +37,10 @@ pub struct Backups {
     under_way: Arc<Mutex<Option<Work>>>,
     /// What was written of the archive that is being made here.
     written: Arc<AtomicU64>,
+    /// One upload at a time: each may take all the room that is left.
+    uploads: Arc<Semaphore>,
+    /// An archive gets its name after a last look at what is kept by then.
+    keeping: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// What is being done or was done last, as of now.
@@ -61,7 +65,15 @@ pub(in crate::backup) struct Wanted {
 impl Backups {
     #[must_use]
     pub fn new(context: &AppContext, backup: Backup, settings: Settings) -> Self {
-        Self { backup, settings, context: context.clone(), under_way: Arc::default(), written: Arc::default() }
+        Self {
+            backup,
+            settings,
+            context: context.clone(),
+            under_way: Arc::default(),
+            written: Arc::default(),
+            uploads: Arc::new(Semaphore::new(1)),
+            keeping: Arc::default(),
+        }
     }
 
     pub(in crate::backup) fn all_settings(&self) -> &Settings {
@@ -80,13 +92,17 @@ impl Backups {
         Ok(self.settings.get::<BackupSettings>().await?.limit_bytes())
     }
 
-    /// Every archive that is kept, the newest first.
+    /// Every archive that is kept, the newest first. What killed daemons left of others is removed.
     ///
     /// # Errors
     /// The folder cannot be read.
     pub async fn list(&self) -> Result<Vec<KeptArchive>, BackupError> {
         let folder = self.folder()?;
-        blocking(move || folder.list()).await
+        blocking(move || {
+            remove_abandoned_parts(&folder);
+            folder.list()
+        })
+        .await
     }
 
     /// One archive, open at its beginning.
@@ -143,15 +159,7 @@ impl Backups {
         blocking(move || {
             let _turn = turn;
             remove_abandoned_parts(&folder);
-            match folder.read_work()? {
-                // It ended between the two looks.
-                Some(ended) if ended.state != WorkState::Running => Ok(ended),
-                _ => {
-                    let work = work.interrupted(now);
-                    folder.write_work(&work)?;
-                    Ok(work)
-                }
-            }
+            Ok(folder.settle(now)?.unwrap_or(work))
         })
         .await
     }
@@ -165,17 +173,27 @@ impl Backups {
         wanted: Wanted,
         recorder: Recorder<Work>,
     ) -> Result<Option<Work>, BackupError> {
+        // What has begun is brought to an end, even if the client goes away.
+        let this = self.clone();
+        let beginning = async move { this.begin_making(wanted, recorder).await };
+        tokio::spawn(trace::within(trace::current(), beginning)).await.unwrap_or(Err(BackupError::EndedUnexpectedly))
+    }
+
+    async fn begin_making(&self, wanted: Wanted, recorder: Recorder<Work>) -> Result<Option<Work>, BackupError> {
         sealing::check_length(wanted.passphrase.as_ref())?;
         let turn: Turn = Arc::new(self.backup.begin()?);
         let (folder, settings) = (self.folder()?, self.settings.get::<BackupSettings>().await?);
-        let kept = self.prepare(folder.clone()).await?;
+        let kept = self.list().await?;
+        let (now, suffix) = (self.context.clock.now(), self.suffix());
         let is_daily = wanted.unless_since.is_some();
-        let is_there = |since| kept.iter().any(|kept| kept.is_daily() && kept.manifest.created_at >= since);
-        if wanted.unless_since.is_some_and(is_there) {
+        if wanted.unless_since.is_some_and(|since| has_daily(&kept, since, now)) {
             return Ok(None);
         }
-        let room = room_among(&kept, &settings, is_daily)?;
-        let (now, suffix) = (self.context.clock.now(), self.suffix());
+        let mut room = room_among(&kept, &settings, is_daily);
+        if !is_daily {
+            // Nobody waits for the answer of the schedule: what it cannot begin is told as a failure.
+            room = Ok(room?);
+        }
         let name = if is_daily { KeptArchive::daily_name(now, &suffix) } else { KeptArchive::made_name(now, &suffix) };
         let work = self.begin_work(folder, WorkKind::Backup, name, Vec::new()).await?;
         let recorded = work.clone();
@@ -190,7 +208,7 @@ impl Backups {
         tokio::spawn(async move {
             let making = {
                 let (this, turn, name) = (this.clone(), Arc::clone(&turn), work.name.clone());
-                tokio::spawn(async move { this.write_archive(turn, name, wanted, room).await })
+                tokio::spawn(async move { this.write_archive(turn, name, wanted, room?).await })
             };
             let outcome = making.await.unwrap_or_else(|_| Err(BackupError::EndedUnexpectedly));
             this.tell_made(&work, is_daily, &outcome).await;
@@ -212,7 +230,7 @@ impl Backups {
         wanted: Wanted,
         room: u64,
     ) -> Result<KeptArchive, BackupError> {
-        let folder = self.folder()?;
+        let (folder, is_daily) = (self.folder()?, wanted.unless_since.is_some());
         let created = self.backup.create_in_turn(turn, wanted.passphrase, wanted.unreadable).await?;
         let NewArchive { stream, .. } = created;
         let mut stream = std::pin::pin!(stream);
@@ -222,41 +240,19 @@ impl Backups {
             partial.write(&chunk).await?;
             self.written.fetch_add(chunk.len() as u64, Ordering::Relaxed);
         }
-        partial.keep(&name).await?;
-        blocking(move || folder.find(&name).map(|(kept, _)| kept)).await
+        self.keep(partial, name, is_daily).await
     }
 
-    /// Takes an archive from elsewhere, which is kept once all of it was read and every hash agreed. Its name is made
-    /// of what is in it, so that the same one is kept once.
-    ///
-    /// # Errors
-    /// It is not whole or not one; `TooMany`, `Full`, or the disk's.
-    pub(in crate::backup) async fn upload<S, E>(&self, archive: S) -> Result<KeptArchive, BackupError>
-    where
-        S: Stream<Item = Result<Bytes, E>> + Send,
-    {
+    /// Gives an archive its name, unless others have taken its place meanwhile.
+    async fn keep(&self, partial: Partial, name: String, is_daily: bool) -> Result<KeptArchive, BackupError> {
+        let _one_at_a_time = self.keeping.lock().await;
         let (folder, settings) = (self.folder()?, self.settings.get::<BackupSettings>().await?);
-        let room = room_among(&self.prepare(folder.clone()).await?, &settings, false)?;
-        let mut partial = Partial::create(&folder, &self.context.ids.next_ulid(), room)?;
-        let mut archive = std::pin::pin!(archive);
-        loop {
-            let chunk = match tokio::time::timeout(STALLED_AFTER, archive.next()).await {
-                Ok(Some(Ok(chunk))) => chunk,
-                Ok(None) => break,
-                Ok(Some(Err(_))) | Err(_) => return Err(BackupError::archive("it did not come whole")),
-            };
-            partial.write(&chunk).await?;
+        let mut kept = self.list().await?;
+        kept.retain(|kept| kept.name != name);
+        if partial.written() > room_among(&kept, &settings, is_daily)? {
+            return Err(BackupError::Full);
         }
-        let (whole, again) = (partial.reopen().await?, partial.reopen().await?);
-        let checking = move || {
-            let summary = verify(whole)?;
-            let hash = sha256_of(again).map_err(BackupError::files("the backup"))?;
-            let hash = hash.get(..12).unwrap_or_default();
-            Ok(KeptArchive::uploaded_name(summary.manifest.created_at, hash))
-        };
-        let name = blocking(checking).await?;
         partial.keep(&name).await?;
-        tracing::info!(name, "a backup was uploaded");
         blocking(move || folder.find(&name).map(|(kept, _)| kept)).await
     }
 
@@ -286,8 +282,11 @@ impl Backups {
     /// Deletes daily backups but the newest `keep`.
     async fn forget_old(&self, keep: u32) {
         let forget = async {
-            let old = self.list().await?.into_iter().filter(KeptArchive::is_daily);
-            for kept in old.skip(usize::try_from(keep).unwrap_or(usize::MAX)) {
+            let now = self.context.clock.now();
+            let mut old: Vec<_> = self.list().await?.into_iter().filter(KeptArchive::is_daily).collect();
+            // What was made while the clock was ahead must not be the newest for years.
+            old.sort_by_key(|kept| kept.manifest.created_at > now);
+            for kept in old.into_iter().skip(usize::try_from(keep).unwrap_or(usize::MAX)) {
                 self.delete(kept.name).await?;
             }
             Ok::<_, BackupError>(())
@@ -295,14 +294,6 @@ impl Backups {
         if let Err(error) = forget.await {
             tracing::warn!(%error, "old daily backups could not be deleted");
         }
-    }
-
-    async fn prepare(&self, folder: KeptFolder) -> Result<Vec<KeptArchive>, BackupError> {
-        blocking(move || {
-            remove_abandoned_parts(&folder);
-            folder.list()
-        })
-        .await
     }
 
     async fn begin_work(
@@ -354,6 +345,11 @@ impl Backups {
 fn failure(work: &Work, error: &BackupError) -> Value {
     let ended = work.clone().ended(work.started_at, Err(error));
     json!({"name": work.name, "kind": work.kind, "error": ended.failure.map(|failure| failure.message)})
+}
+
+/// Whether the schedule made one since then. What seems to come from the future was made while the clock was ahead.
+pub(in crate::backup) fn has_daily(kept: &[KeptArchive], since: Timestamp, now: Timestamp) -> bool {
+    kept.iter().any(|kept| kept.is_daily() && (since..=now).contains(&kept.manifest.created_at))
 }
 
 /// How much another archive may become.

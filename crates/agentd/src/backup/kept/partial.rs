@@ -2,7 +2,8 @@
 //! so what a killed daemon left is told from what another one is writing.
 
 use std::fs::{self, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -32,13 +33,9 @@ impl Partial {
     /// # Errors
     /// The file cannot be made.
     pub(in crate::backup) fn create(folder: &KeptFolder, id: &str, limit: u64) -> Result<Self, BackupError> {
-        let failed = || BackupError::files(WHAT);
         let path = folder.path().join(format!(".{id}{ENDING}"));
-        let file =
-            OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path).map_err(failed())?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| failed()(error.into()))?;
-        let room = Room::of(folder.path()).map_err(failed())?;
-        let file = tokio::fs::File::from_std(file);
+        let room = Room::of(folder.path()).map_err(BackupError::files(WHAT))?;
+        let file = tokio::fs::File::from_std(create_locked(&path).map_err(BackupError::files(WHAT))?);
         Ok(Self { path, file, room, limit, written: 0, is_kept: false })
     }
 
@@ -51,6 +48,10 @@ impl Partial {
         }
         self.room.take(bytes.len() as u64).map_err(BackupError::files(WHAT))?;
         self.file.write_all(bytes).await.map_err(BackupError::files(WHAT))
+    }
+
+    pub(in crate::backup) fn written(&self) -> u64 {
+        self.written
     }
 
     /// Everything that was written, from its beginning.
@@ -70,6 +71,17 @@ impl Partial {
     }
 }
 
+/// Whoever tidies up between the two steps takes the file for an abandoned one, and removes it.
+fn create_locked(path: &Path) -> io::Result<fs::File> {
+    loop {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
+        flock(&file, FlockOperation::LockExclusive)?;
+        if file.metadata()?.nlink() > 0 {
+            return Ok(file);
+        }
+    }
+}
+
 impl Drop for Partial {
     fn drop(&mut self) {
         if !self.is_kept
@@ -84,7 +96,10 @@ impl Drop for Partial {
 pub(in crate::backup) fn remove_abandoned_parts(folder: &KeptFolder) {
     let entries = fs::read_dir(folder.path()).into_iter().flatten().flatten();
     let is_partial = |name: &str| name.starts_with('.') && name.ends_with(ENDING);
-    for entry in entries.filter(|entry| entry.file_name().to_str().is_some_and(is_partial)) {
+    let is_part = |entry: &fs::DirEntry| {
+        entry.file_name().to_str().is_some_and(is_partial) && entry.file_type().is_ok_and(|kind| kind.is_file())
+    };
+    for entry in entries.filter(is_part) {
         let path = entry.path();
         // Whoever writes it holds its lock.
         if let Ok(Some(_abandoned)) = FileLock::try_take(&path)

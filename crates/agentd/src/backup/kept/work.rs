@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 
 use agentd_base::{DomainError, ErrorKind, Timestamp};
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use super::folder::KeptFolder;
@@ -95,10 +96,26 @@ impl KeptFolder {
         let text = serde_json::to_vec(work).map_err(|error| failed()(error.into()))?;
         let path = self.path().join(FILE);
         let fresh = path.with_extension("json.new");
-        let mut file: File =
-            File::options().write(true).create(true).truncate(true).mode(0o600).open(&fresh).map_err(failed())?;
+        let no_link = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
+        let mut options = File::options();
+        options.write(true).create(true).truncate(true).mode(0o600).custom_flags(no_link);
+        let mut file = options.open(&fresh).map_err(failed())?;
         file.write_all(&text).and_then(|()| file.sync_all()).map_err(failed())?;
-        fs::rename(&fresh, &path).map_err(failed())
+        fs::rename(&fresh, &path).map_err(failed())?;
+        File::open(self.path()).and_then(|folder| folder.sync_all()).map_err(failed())
+    }
+
+    /// Whoever holds the backup lock knows that nobody is at it any more: what stands as running was cut off. Answers
+    /// what was done last. Blocks.
+    pub(in crate::backup) fn settle(&self, at: Timestamp) -> Result<Option<Work>, BackupError> {
+        match self.read_work()? {
+            Some(work) if work.state == WorkState::Running => {
+                let work = work.interrupted(at);
+                self.write_work(&work)?;
+                Ok(Some(work))
+            }
+            ended => Ok(ended),
+        }
     }
 
     /// Before the traces of a restore are removed: whoever is killed from then on has finished it.

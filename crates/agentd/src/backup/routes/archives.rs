@@ -1,7 +1,7 @@
 //! The archives that the daemon keeps.
 
 use agentd_base::Secret;
-use agentd_web::{ApiError, ApiResult, IdempotencyKey, Json, JsonOrNothing, Path};
+use agentd_web::{ApiError, ApiResult, ErrorBody, IdempotencyKey, Json, JsonOrNothing, Path};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
@@ -22,7 +22,13 @@ use crate::runtime::record_once;
 /// The backups that the daemon keeps, the newest first
 ///
 /// Those in the folder `backups/` of the data directory, whoever put them there. Not paged.
-#[utoipa::path(get, path = "/api/backups", tag = "backups", responses((status = 200, body = BackupListView)))]
+#[utoipa::path(
+    get, path = "/api/backups", tag = "backups",
+    responses(
+        (status = 200, body = BackupListView),
+        (status = 403, body = ErrorBody, description = "`insufficient_scope`: the key may only read"),
+    ),
+)]
 pub(super) async fn list_backups(State(backups): State<Backups>) -> Answer<BackupListView> {
     let (kept, limit_bytes) = (backups.list().await?, backups.limit_bytes().await?);
     let total_bytes = kept.iter().map(|kept| kept.size_bytes).sum();
@@ -68,7 +74,7 @@ pub(super) async fn create_backup(
 /// Upload a backup
 ///
 /// The archive is the body. It is kept once all of it was read and every hash in it agreed. What stays free on the disk
-/// is a hundredth of it, 1 GiB at most.
+/// is a hundredth of it, 1 GiB at most. One is uploaded at a time; the same one once more is the same backup.
 #[utoipa::path(
     post, path = "/api/backups/upload", tag = "backups",
     request_body(content = Vec<u8>, content_type = "application/gzip", description = "The archive"),
@@ -86,12 +92,15 @@ pub(super) async fn upload_backup(
 #[utoipa::path(
     get, path = "/api/backups/{name}/download", tag = "backups",
     params(("name" = String, Path, description = "Name of the backup")),
-    responses((
-        status = 200,
-        description = "The archive",
-        content((Vec<u8> = "application/gzip")),
-        headers(("Content-Disposition" = String, description = "Names the file")),
-    )),
+    responses(
+        (
+            status = 200,
+            description = "The archive",
+            content((Vec<u8> = "application/gzip")),
+            headers(("Content-Disposition" = String, description = "Names the file")),
+        ),
+        (status = 403, body = ErrorBody, description = "`insufficient_scope`: the key may only read"),
+    ),
 )]
 pub(super) async fn download_backup(
     State(backups): State<Backups>,

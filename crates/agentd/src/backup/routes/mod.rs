@@ -19,7 +19,6 @@ pub fn routes() -> Routes<Backups> {
     let full_scope = ApiRouter::new()
         .routes(routes!(archives::list_backups))
         .routes(routes!(archives::create_backup))
-        .routes(routes!(archives::upload_backup))
         .routes(routes!(archives::download_backup))
         .routes(routes!(archives::delete_backup))
         .routes(routes!(restore::restore_backup))
@@ -27,5 +26,6 @@ pub fn routes() -> Routes<Backups> {
     let settings = ApiRouter::new()
         .routes(routes!(settings::get_backup_settings))
         .routes(routes!(settings::update_backup_settings));
-    Routes::new().full_scope(full_scope).protected(settings)
+    let uploads = ApiRouter::new().routes(routes!(archives::upload_backup));
+    Routes::new().full_scope(full_scope).full_scope_stream(uploads).protected(settings)
 }

@@ -1,7 +1,7 @@
 //! Restoring a backup that is kept, and how far the work is.
 
 use agentd_base::Secret;
-use agentd_web::{ApiResult, Json, Path};
+use agentd_web::{ApiResult, ErrorBody, Json, Path};
 use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
@@ -45,7 +45,13 @@ pub(super) async fn restore_backup(
 }
 
 /// What is being done with backups, or was done last
-#[utoipa::path(get, path = "/api/backups/work", tag = "backups", responses((status = 200, body = WorkAnswer)))]
+#[utoipa::path(
+    get, path = "/api/backups/work", tag = "backups",
+    responses(
+        (status = 200, body = WorkAnswer),
+        (status = 403, body = ErrorBody, description = "`insufficient_scope`: the key may only read"),
+    ),
+)]
 pub(super) async fn get_backup_work(State(backups): State<Backups>) -> Answer<WorkAnswer> {
     Ok(Json(WorkAnswer { work: backups.work().await?.map(WorkView::from) }))
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use agentd_base::id::IdGenerator;
-use agentd_base::{Clock, Entropy, Secret};
+use agentd_base::{Clock, Entropy, Secret, Timestamp};
 use agentd_store::{Db, StoreError, Tx};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -19,7 +19,7 @@ use tokio::io::AsyncSeekExt;
 
 use super::archive::{self, Source, Unpacked, pipe};
 use super::error::BackupError;
-use super::journal::{Leftover, SealedSecret, Waiting, find_leftover};
+use super::journal::{Leftover, SealedSecret, Waiting, find_leftover, has_traces};
 use super::kept::KeptFolder;
 use super::model::{DATABASE, FORMAT, FORMAT_VERSION, LeftOut, Manifest, RestoreReport, SecretName};
 use super::sealing;
@@ -184,6 +184,7 @@ impl Backup {
         let restoring = tokio::spawn(async move {
             // Held until nothing of the restore waits any more.
             let _turn = this.begin()?;
+            this.settle_work().await;
             this.restore_in_turn(archive, passphrase).await
         });
         restoring.await.unwrap_or_else(|_| {
@@ -286,12 +287,23 @@ impl Backup {
 
     /// A restore that is done.
     async fn forget(&self, waiting: Waiting) -> Result<(), BackupError> {
+        self.note_work(KeptFolder::note_finished_restore).await;
+        blocking(move || waiting.remove()).await
+    }
+
+    /// For whoever holds the turn: what others began is over, unless this process is to be started again to finish it.
+    async fn settle_work(&self) {
+        if !has_traces(&self.data_dir) {
+            self.note_work(|folder, now| folder.settle(now).map(|_| ())).await;
+        }
+    }
+
+    /// Nothing but what is shown of it suffers where the disk is full.
+    async fn note_work(&self, note: impl FnOnce(&KeptFolder, Timestamp) -> Result<(), BackupError> + Send + 'static) {
         let (data_dir, now) = (Arc::clone(&self.data_dir), self.clock.now());
-        blocking(move || {
-            KeptFolder::open(&data_dir)?.note_finished_restore(now)?;
-            waiting.remove()
-        })
-        .await
+        if let Err(error) = blocking(move || note(&KeptFolder::open(&data_dir)?, now)).await {
+            tracing::error!(%error, "what became of a backup could not be written");
+        }
     }
 
     /// After a failure: if the database was replaced, the journal stays for the next try or start.

@@ -78,6 +78,34 @@ async fn what_fails_is_told_and_tried_again_after_an_hour() {
 }
 
 #[tokio::test]
+async fn one_that_cannot_begin_is_told_as_well() {
+    let app = TestApp::with_owner().await;
+    write_noise(app.data_dir(), 11);
+    make(&app, &json!({})).await;
+    app.put("/api/settings/backup").json(&json!({"schedule": "daily", "limit_mb": 10})).send().await.expect_status(200);
+    app.run_workers().await;
+    let failed = ended(|| app.get(WORK)).await;
+    assert!(text(&failed, "name").starts_with("daily-"), "{failed}");
+    assert_eq!((&failed["state"], &failed["failure"]["code"]), (&json!("failed"), &json!("backups_full")), "{failed}");
+    assert_eq!(list(&app).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_clock_that_was_ahead_stops_no_backup() {
+    let app = TestApp::with_owner().await;
+    let right = app.clock.clock().now();
+    let settings = json!({"schedule": "daily", "hour": 3, "keep": 1});
+    app.put("/api/settings/backup").json(&settings).send().await.expect_status(200);
+    app.clock.advance(365 * DAY);
+    let ahead = pass(&app).await;
+    assert!(ahead.len() == 1 && ahead[0].starts_with("daily-2027-"), "{ahead:?}");
+    app.clock.set(right);
+    let made = pass(&app).await;
+    assert!(made.len() == 1 && made[0].starts_with("daily-2026-"), "what is left is not the one from 2027: {made:?}");
+    assert_eq!(pass(&app).await, made);
+}
+
+#[tokio::test]
 async fn of_several_daemons_one_makes_it() {
     let app = TestApp::with_owner().await;
     app.put("/api/settings/backup").json(&json!({"schedule": "daily"})).send().await.expect_status(200);

@@ -62,6 +62,9 @@ async fn elsewhere_secrets_come_with_the_passphrase_or_are_named() {
         download(&old, &text(&make(&old, &json!({"passphrase": "correct horse battery"})).await, "name")).await.body;
     let mut new = TestApp::with_owner().await;
     make_agent(&new, "stays").await;
+    // Its first key is the other's: both have the same seed.
+    let own = new.post("/api/auth/keys").json(&json!({"name": "own"})).send().await.expect_status(200).json();
+    let own_key = text(&own, "key");
     let kept = new.post("/api/backups/upload").body("application/gzip", archive).send().await.expect_status(201).json();
     let name = text(&kept, "name");
     let wrong = restore(&new, &name, Some("another passphrase")).await;
@@ -71,7 +74,7 @@ async fn elsewhere_secrets_come_with_the_passphrase_or_are_named() {
     let path = format!("{BACKUPS}/{name}/restore");
     new.post(&path).json(&json!({"confirm": name})).send().await.expect_status(202);
     // The credentials are the old daemon's from now on.
-    let own_key = std::mem::replace(&mut new.key, old.key.clone());
+    new.key.clone_from(&old.key);
     let mut eventually = Eventually::new();
     while new.get(WORK).send().await.status != 200 {
         eventually.look_again().await;
@@ -79,7 +82,7 @@ async fn elsewhere_secrets_come_with_the_passphrase_or_are_named() {
     let work = ended(|| new.get(WORK)).await;
     let missing = json!([{"scope": "providers", "name": "openai"}]);
     assert_eq!((&work["state"], &work["secrets_missing"]), (&json!("done"), &missing), "{work}");
-    new.get("/api/agents").bearer(&own_key.expect("a key")).send().await.expect_error(401, "invalid_credential");
+    new.get("/api/agents").bearer(&own_key).send().await.expect_error(401, "invalid_credential");
     new.get("/api/agents/stays").send().await.expect_status(404);
     // What is entered again is not missing any more.
     new.put("/api/providers/openai/key").json(&json!({"api_key": "sk-again"})).send().await.expect_status(200);

@@ -64,7 +64,7 @@ async fn what_is_not_whole_or_none_is_refused_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_leaves_nothing() {
+async fn one_is_uploaded_at_a_time_and_a_client_that_goes_away_leaves_nothing() {
     let app = TestApp::with_owner().await;
     let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Vec<u8>, std::io::Error>>(1);
     let body = futures_util::stream::unfold(receiver, async |mut receiver| Some((receiver.recv().await?, receiver)));
@@ -75,6 +75,11 @@ async fn a_client_that_goes_away_leaves_nothing() {
     while files(&app).is_empty() {
         eventually.look_again().await;
     }
+    upload(&app, vec![0x1f]).await.expect_error(409, "busy");
+    // What is not whole is no backup, and what is made meanwhile does not take it for an abandoned one.
+    let made = make(&app, &json!({})).await;
+    assert_eq!(files(&app).len(), 2);
+    app.delete(&format!("{BACKUPS}/{}", text(&made, "name"))).send().await.expect_status(200);
     uploading.abort();
     drop(sender);
     let mut eventually = Eventually::new();
