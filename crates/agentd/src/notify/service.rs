@@ -36,7 +36,7 @@ const TEST_LIMIT: Duration = Duration::from_secs(20);
 pub struct NotifyOptions {
     /// Certificates (DER) that mail servers may be vouched for by, besides those of the machine.
     pub extra_tls_roots: Vec<Vec<u8>>,
-    /// How long one e-mail may take, from the lookup of the server to its last word.
+    /// How long one e-mail may take, from the lookup of the server to its last word; no push message takes longer.
     pub email_time_limit: Duration,
     /// Where the daemon is reached, `https://` or `http://`.
     pub base_url: String,
@@ -67,7 +67,7 @@ impl Notify {
     #[must_use]
     pub fn new(context: &AppContext, settings: Settings, options: NotifyOptions) -> Self {
         let (webhook, vault) = (Webhook::new(settings.clone(), context.clock.clone()), settings.vault().clone());
-        let push = Push::new(context, settings.clone(), options.base_url);
+        let push = Push::new(context, settings.clone(), options.base_url, options.email_time_limit);
         let options = EmailOptions { extra_tls_roots: options.extra_tls_roots, time_limit: options.email_time_limit };
         let email = Arc::new(Email::new(settings.clone(), context.clock.clone(), options));
         let notify = Self(Arc::new(Inner {

@@ -56,7 +56,10 @@ impl Proactive {
         scheduler: Scheduler,
     ) -> Self {
         let last_suggestions = AtomicI64::new(0);
-        Self(Arc::new(Inner { context, settings, agents, engine, notify, scheduler, last_suggestions }))
+        let inner = Inner { context, settings, agents, engine, notify, scheduler, last_suggestions };
+        let proactive = Self(Arc::new(inner));
+        proactive.notify().push().set_waiting(Arc::new(proactive.clone()));
+        proactive
     }
 
     /// The newest first, and how many there are.

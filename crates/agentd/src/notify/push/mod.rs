@@ -9,16 +9,19 @@
 //! - A message to all is a message to each, enqueued in one transaction under keys of their own: each device has one
 //!   of it, whoever is killed where.
 //! - What a push service has forgotten is forgotten here. What nobody waits for any more is not sent.
+//! - A push service that does not answer is left alone for a while, so that no other message waits for it.
 //! - Addresses and keys lie in the vault: who knows them can send to the device, or be told where it is.
 //!
 //! Deliberately absent: what is worth waking somebody for (`proactive` for approvals, `alerts` for alerts).
 
 mod model;
 mod request;
+mod silent;
 mod store;
 mod transport;
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use agentd_base::{DomainError, FieldProblem, Problems, Secret, Timestamp};
 use agentd_net::{GuardedClient, Trust};
@@ -30,6 +33,7 @@ use url::Url;
 use model::{Content, Keys, MAX_ENDPOINT, MOST_DEVICES, TEST_EXPIRES, endpoint_fault, shown_agent};
 pub use model::{NewSubscription, PushDetails, PushSubscription, PushSubscriptionId};
 use request::Receipt;
+use silent::SilentServices;
 
 use super::error::NotifyError;
 use crate::runtime::AppContext;
@@ -38,6 +42,7 @@ use crate::settings::Settings;
 /// Of the daemon's own key.
 const KEY_SCOPE: &str = "push";
 const KEY_NAME: &str = "vapid_key";
+const TIME_LIMIT: Duration = Duration::from_secs(15);
 /// The name of a subscription in the scope of its device.
 const KEYS: &str = "subscription";
 
@@ -52,6 +57,8 @@ struct Inner {
     settings: Settings,
     client: GuardedClient,
     base_url: String,
+    time_limit: Duration,
+    silent: SilentServices,
     waiting: OnceLock<Arc<dyn StillWaits>>,
 }
 
@@ -73,9 +80,12 @@ struct Device {
 }
 
 impl Push {
-    pub(super) fn new(context: &AppContext, settings: Settings, base_url: String) -> Self {
+    /// `time_limit`: how long a push service may take to answer, where that is less than usual.
+    pub(super) fn new(context: &AppContext, settings: Settings, base_url: String, time_limit: Duration) -> Self {
         let client = GuardedClient::new(settings.policy(), Trust::Steered);
-        Self(Arc::new(Inner { context: context.clone(), settings, client, base_url, waiting: OnceLock::new() }))
+        let (context, silent, waiting) = (context.clone(), SilentServices::default(), OnceLock::new());
+        let time_limit = time_limit.min(TIME_LIMIT);
+        Self(Arc::new(Inner { context, settings, client, base_url, time_limit, silent, waiting }))
     }
 
     /// Sets who knows what still waits. Called while the daemon is composed.

@@ -10,8 +10,6 @@ use super::model::{Content, PushDetails, topic};
 use super::{Device, Push};
 use crate::notify::transport::{DeliveryFailure, Retry};
 
-const TIME_LIMIT: Duration = Duration::from_secs(15);
-
 /// How it went.
 pub(super) type Receipt = Result<(), Failure>;
 
@@ -52,7 +50,11 @@ impl Push {
             headers.insert(AUTHORIZATION, value);
         }
         let request = self.0.client.request(Method::POST, device.endpoint.clone()).map_err(failed)?;
-        let response = request.headers(headers).body(body).timeout(TIME_LIMIT).send().await.map_err(failed)?;
+        let response = request.headers(headers).body(body).timeout(self.0.time_limit).send().await;
+        if matches!(response, Err(NetError::Timeout { .. })) {
+            self.0.silent.note(&service, self.now());
+        }
+        let response = response.map_err(failed)?;
         let asked_for = retry_after(response.headers(), Some(self.now()));
         classify(&service, response.status(), asked_for)
     }

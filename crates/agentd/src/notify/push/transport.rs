@@ -95,7 +95,13 @@ impl Push {
         };
         let content = Content::new(&message.subject, body, details);
         let expires = details.expires_at.map_or(KEPT_FOR, |end| end.since(self.now()));
-        let receipt = self.post(&device, &content, expires, details).await;
+        let service = device.endpoint.origin().ascii_serialization();
+        let receipt = match self.0.silent.contains(&service, self.now()) {
+            true => {
+                Err(DeliveryFailure::later(format!("{service} did not answer, and is left alone for a moment")).into())
+            }
+            false => self.post(&device, &content, expires, details).await,
+        };
         if let Err(error) = self.note(id, &receipt).await {
             tracing::warn!(%id, %error, "how sending to a device went is not written down");
         }

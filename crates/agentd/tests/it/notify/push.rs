@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{enqueue, events, shown};
 use crate::support::push_service::{Answer, PushService, subscribe};
-use crate::support::{Eventually, TestApp, TestProcess};
+use crate::support::{Eventually, MailLimits, TestApp, TestProcess};
 
 const SUBSCRIPTIONS: &str = "/api/notifications/push/subscriptions";
 
@@ -92,6 +92,28 @@ async fn nonsense_is_refused_by_name_and_changes_nothing() {
     let mut fine = good.clone();
     fine["endpoint"] = json!("https://push.example/a");
     subscribe(&app, &fine).await.expect_status(201);
+}
+
+#[tokio::test]
+async fn what_a_device_is_reached_by_stands_nowhere_in_the_clear() {
+    let app = TestApp::with_owner().await;
+    let service = PushService::start().await;
+    let device = service.subscribe(&app, "phone").await;
+    service.then([Answer::Status(500), Answer::Status(403)]);
+    let id = enqueue(&app, to_all("x")).await;
+    app.run_workers().await;
+    let test = format!("{SUBSCRIPTIONS}/{}/test", device.id);
+    let refused = app.post(&test).send().await.expect_error(502, "push_refused");
+    let mut dump = Vec::new();
+    app.running().context().db.dump(&mut dump, &[]).await.expect("a dump");
+    let mut said = String::from_utf8(dump).expect("text") + &refused.json().to_string();
+    for path in [SUBSCRIPTIONS, "/api/notifications", &format!("/api/notifications/{id}")] {
+        said += &app.get(path).send().await.expect_status(200).json().to_string();
+    }
+    assert!(said.contains(&device.id), "it is the right database");
+    for secret in ["/push/phone".to_owned(), device.browser.auth(), device.browser.p256dh()] {
+        assert!(!said.contains(&secret), "{secret}");
+    }
 }
 
 #[tokio::test]
@@ -216,6 +238,28 @@ async fn what_is_refused_for_now_is_sent_again_and_for_good_is_not() {
     assert_eq!(devices(&app).await.len(), 1, "it may be mended");
 }
 
+/// Four messages are sent at once: those to devices behind a silent service would take all places, one after the other.
+#[tokio::test]
+async fn a_service_that_hangs_is_not_waited_for_by_every_device() {
+    let mut app = TestApp::with_owner().await;
+    app.restart_with_mail(MailLimits { roots: Vec::new(), time_limit: Some(Duration::from_secs(1)) }).await;
+    let service = PushService::start().await;
+    for number in 0..8 {
+        service.subscribe(&app, &format!("device-{number}")).await;
+    }
+    service.then(std::iter::repeat_n(Answer::Hang, 4));
+    enqueue(&app, to_all("x")).await;
+    app.run_workers().await;
+    assert_eq!(service.count(), 4);
+    let found = devices(&app).await;
+    let left_alone = |device: &&Value| device["last_error"].as_str().is_some_and(|error| error.contains("left alone"));
+    assert_eq!(found.iter().filter(left_alone).count(), 4, "{found:?}");
+    app.clock.advance(Duration::from_secs(60));
+    app.run_workers().await;
+    assert_eq!(service.count(), 12);
+    assert!(copies(&app).await.iter().all(|copy| copy["status"] == "sent"));
+}
+
 #[tokio::test]
 async fn nothing_is_sent_after_its_time() {
     let app = TestApp::with_owner().await;
@@ -266,6 +310,10 @@ async fn a_kill_loses_no_message_and_makes_no_second_one() {
         eventually.look_again().await;
     }
     process.kill();
+    let log = process.log();
+    for device in &wanted {
+        assert!(!log.contains(&device.endpoint) && !log.contains(&device.browser.auth()), "{log}");
+    }
     let mut after = on_the_data_of(&process).await;
     after.key = Some(process.key.clone());
     after.clock.set(Clock::system().now() + Duration::from_secs(3_600));

@@ -177,7 +177,7 @@ async fn a_platform_that_is_off_or_unknown_ends_visibly() {
     assert!(off["error"].as_str().unwrap().contains("email is off; set enabled"), "{off}");
     assert_eq!((&dead["status"], &dead["attempt_count"]), (&json!("dead_letter"), &json!(3)));
     let reason = dead["error"].as_str().unwrap();
-    let ways = "discord, email, google_chat, slack, teams, telegram, webhook, whatsapp";
+    let ways = "discord, email, google_chat, push, slack, teams, telegram, webhook, whatsapp";
     assert_eq!(reason, format!("there is no way to send to `pigeon`; there is: {ways}"));
     assert_eq!(total(&app, "dead_letter").await, 2);
     assert_eq!(events(&app, "channel.message.failed").await.len(), 2);

@@ -45,7 +45,7 @@ async fn every_category_has_its_defaults_and_stands_in_the_whole() {
     assert_eq!(all["strategy"], strategy);
     let proactive = json!({
         "enabled": false, "quiet_hours": {"start": "22:00", "end": "08:00", "timezone": null},
-        "max_per_day": 3, "delivery": null,
+        "max_per_day": 3, "delivery": null, "push_approvals": true, "push_alerts": true,
     });
     assert_eq!(all["proactive"], proactive);
     let email = json!({

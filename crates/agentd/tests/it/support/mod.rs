@@ -40,7 +40,7 @@ pub const START: &str = "2026-01-05T09:00:00.000Z";
 /// How long a dropped daemon's database may take to close.
 const CLOSES_WITHIN: Duration = Duration::from_millis(300);
 
-/// What of sending mail no configuration can say.
+/// What of sending mail and push messages no configuration can say.
 #[derive(Debug, Clone, Default)]
 pub struct MailLimits {
     /// Certificates (DER) that vouch for mail servers.

@@ -89,7 +89,9 @@ impl PushService {
     pub fn browser(&self, name: &str) -> (FakeBrowser, Value) {
         let browser = FakeBrowser::new(&self.entropy);
         let endpoint = format!("http://{}/push/{name}", self.address);
-        let subscription = json!({"endpoint": endpoint, "keys": {"p256dh": browser.p256dh(), "auth": browser.auth()}});
+        let keys = json!({"p256dh": browser.p256dh(), "auth": browser.auth()});
+        // As `toJSON` gives it.
+        let subscription = json!({"endpoint": endpoint, "expirationTime": null, "keys": keys});
         (browser, subscription)
     }
 
