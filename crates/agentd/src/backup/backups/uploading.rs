@@ -4,7 +4,7 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 
 use super::{Backups, room_among};
-use crate::backup::archive::{sha256_of, verify};
+use crate::backup::archive::{read_manifest, sha256_of, verify};
 use crate::backup::error::BackupError;
 use crate::backup::kept::{KeptArchive, Partial};
 use crate::backup::service::{STALLED_AFTER, blocking};
@@ -33,9 +33,12 @@ impl Backups {
             };
             partial.write(&chunk).await?;
         }
-        let (whole, again) = (partial.reopen().await?, partial.reopen().await?);
+        let (whole, beginning) = (partial.reopen().await?, partial.reopen().await?);
+        let again = partial.reopen().await?;
         let checking = move || {
             let summary = verify(whole)?;
+            // The list reads no further than this, and must find it.
+            read_manifest(beginning)?;
             let hash = sha256_of(again).map_err(BackupError::files("the backup"))?;
             let hash = hash.get(..12).unwrap_or_default();
             Ok(KeptArchive::uploaded_name(summary.manifest.created_at, hash))
