@@ -44,6 +44,13 @@ async fn what_is_not_whole_or_none_is_refused_and_leaves_nothing() {
         }
         true
     });
+    // Whole for who reads all of it, and found by nobody who looks at its beginning.
+    let renamed = repack(&archive, |_, path, _| {
+        if path == b"manifest.json" {
+            path.push(b'/');
+        }
+        true
+    });
     let before = files(&app);
     for (code, bad) in [
         ("bad_archive", archive[..archive.len() - 1].to_vec()),
@@ -51,6 +58,7 @@ async fn what_is_not_whole_or_none_is_refused_and_leaves_nothing() {
         ("bad_archive", b"PK\x03\x04 something else".repeat(100)),
         ("bad_archive", Vec::new()),
         ("bad_archive", changed),
+        ("bad_archive", renamed),
         ("newer_format", newer),
     ] {
         upload(&app, bad).await.expect_error(400, code);
