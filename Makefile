@@ -36,8 +36,9 @@ test: tools postgres-tools models tool-servers prometheus chromium ## Run every 
 	cargo test --workspace --test it -- --ignored --exact coverage::every_operation_was_answered_with_success
 	$(call say,tests on PostgreSQL)
 	@# The same packages as before: fewer would have other features, and all be built again. What has no database and
-	@# takes long (the browser, the sandbox) is in targets of other names.
-	scripts/with-summary.sh scripts/in-memory.sh scripts/with-postgres.sh cargo test --workspace --no-fail-fast --lib --test it
+	@# takes long (the browser, the sandbox) is in targets of other names, or left out here.
+	scripts/with-summary.sh scripts/in-memory.sh scripts/with-postgres.sh cargo test --workspace --no-fail-fast --lib --test it -- \
+		$(addprefix --skip browser::,acting ending hostile network pages reaching seeing)
 
 ui: tools ## Build the page, which the daemon's next build takes in
 	@scripts/build-ui.sh
