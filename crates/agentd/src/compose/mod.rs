@@ -217,7 +217,7 @@ pub async fn compose(
     let agents = Agents::new(context.clone(), settings.clone());
     settings.register_finder(Arc::new(providers.clone()));
     settings.register_finder(Arc::new(agents.clone()));
-    let files = Files::new(&context, agents.clone(), runner.room().clone());
+    let files = Files::new(agents.clone(), runner.room().clone());
     let skills = Skills::new(&runner);
     let tools = tools(&context, &settings, &skills, &runner);
     let browser_dependencies = BrowserDependencies {
@@ -270,9 +270,7 @@ pub async fn compose(
     );
     agents.register(Arc::new(proactive.clone()));
     engine.register(Arc::new(proactive.clone()));
-    notify.push().set_waiting(Arc::new(proactive.clone()));
-    let vault = settings.vault().clone();
-    let webhooks = Webhooks::new(&context, vault, agents.clone(), engine.clone(), base_url.clone());
+    let webhooks = Webhooks::new(&context, settings.vault().clone(), agents.clone(), engine.clone(), base_url.clone());
     agents.register(Arc::new(webhooks.clone()));
     engine.register(Arc::new(webhooks.clone()));
     let channel_dependencies = ChannelDependencies {
@@ -291,9 +289,8 @@ pub async fn compose(
     let devices = Devices::new(context.clone(), chat.clone());
     skills.register(Arc::new(devices.clone()));
     let embedder = config.embedder.clone().unwrap_or_else(|| Arc::new(local_embedder.clone()));
-    let conversations = Arc::new(chat.clone());
-    let memory =
-        Memory::new(context.clone(), settings.clone(), agents.clone(), engine.clone(), conversations, embedder);
+    let source = Arc::new(chat.clone());
+    let memory = Memory::new(context.clone(), settings.clone(), agents.clone(), engine.clone(), source, embedder);
     agents.register(Arc::new(memory.clone()));
     engine.set_recall(Arc::new(memory.clone()));
     engine.observe(Arc::new(memory.clone()));
@@ -323,7 +320,7 @@ pub async fn compose(
         queues: vec![Arc::new(HookDeliveries(hooks.clone()))],
     };
     let bootstrap = Arc::new(Bootstrap(auth.clone()));
-    let checks: Vec<Arc<dyn HealthCheck>> = vec![Arc::new(memory.clone()), Arc::new(files.clone())];
+    let checks: Vec<Arc<dyn HealthCheck>> = vec![Arc::new(memory.clone())];
     let monitoring = Monitoring::new(&context, readiness.clone(), bootstrap, checks, sources);
     let alert_sources = AlertSources {
         settings: settings.clone(),

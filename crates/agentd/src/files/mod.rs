@@ -11,7 +11,6 @@
 //! Deliberately absent: rows. What is on the disk is the truth.
 
 mod error;
-mod health;
 mod model;
 mod routes;
 mod service;

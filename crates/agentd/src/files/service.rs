@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use agentd_base::sha256;
@@ -12,7 +11,6 @@ use futures_util::{Stream, StreamExt};
 use super::error::FileError;
 use super::model::{MAX_FILE_BYTES, Part, Wanted, media_type, wanted};
 use crate::agents::Agents;
-use crate::runtime::{AppContext, DataDir};
 use crate::skills::{
     Entry, EntryKind, Expected, NewFile, RelativePath, Room, Usage, Version, Workspace, WorkspaceError,
 };
@@ -23,7 +21,6 @@ const PIECE_BYTES: usize = 256 << 10;
 const BEGINNING: usize = 16;
 
 struct Inner {
-    data_dir: Arc<DataDir>,
     agents: Agents,
     room: Room,
 }
@@ -64,13 +61,8 @@ pub(super) struct OpenPart {
 impl Files {
     /// `room` knows what workspaces hold and may hold.
     #[must_use]
-    pub fn new(context: &AppContext, agents: Agents, room: Room) -> Self {
-        Self(Arc::new(Inner { data_dir: Arc::clone(&context.data_dir), agents, room }))
-    }
-
-    /// The folder that all workspaces are in, and where it will be.
-    pub(super) fn disk(&self) -> [PathBuf; 2] {
-        [self.0.data_dir.agents(), self.0.data_dir.root().to_path_buf()]
+    pub fn new(agents: Agents, room: Room) -> Self {
+        Self(Arc::new(Inner { agents, room }))
     }
 
     async fn within<T: Send + 'static>(
@@ -170,8 +162,7 @@ impl Files {
             }
         }
         let file = append(file, pending.freeze()).await?;
-        blocking(move || Ok(file.finish(&expected)?)).await?;
-        self.within(agent, move |workspace, _| Ok(workspace.entry(&path)?)).await
+        blocking(move || Ok(file.finish(&expected)?)).await
     }
 
     /// Makes a folder, and those on the way.

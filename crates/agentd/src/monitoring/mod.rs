@@ -12,6 +12,7 @@
 //! What monitoring wants to know of domains that it may not name comes through the traits
 //! [`ReportsBootstrap`], [`ReportsQueue`], `runtime::Domain` and `agentd_base::HealthCheck`, wired in `compose`.
 
+mod disk;
 mod error;
 mod model;
 mod probe;

@@ -65,7 +65,7 @@ impl Probe {
     }
 }
 
-const DATABASE_ID: &str = "db";
+pub(super) const DATABASE_ID: &str = "db";
 
 /// Whether the database can be read and written, a full disk included.
 #[derive(Debug, Clone)]

@@ -36,7 +36,7 @@ impl WorkspaceFile {
     /// # Errors
     /// It cannot be written. Then it is gone.
     pub async fn finish(self) -> Result<(), ToolError> {
-        blocking(move || self.0.finish(&Expected::Anything)).await
+        blocking(move || self.0.finish(&Expected::Anything).map(drop)).await
     }
 }
 

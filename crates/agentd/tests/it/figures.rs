@@ -241,7 +241,7 @@ async fn components_are_well_or_say_why_not() {
     app.clock.advance(Duration::from_secs(1));
     let health = get(app, "health").await;
     let ids: Vec<&str> = health["components"].as_array().unwrap().iter().map(|c| c["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, ["api", "db", "workers", "memory", "disk", "ai"], "{health}");
+    assert_eq!(ids, ["api", "db", "workers", "memory", "ai"], "{health}");
     assert_eq!(get(app, "health/components/ai").await["status"], "unknown", "no model was called yet");
     assert_eq!(get(app, "health/components/db").await["status"], "healthy");
     app.get("/api/monitoring/health/components/none").send().await.expect_status(404);

@@ -34,11 +34,17 @@ fn versions(listed: &str) -> Vec<String> {
     listed.split(',').map(plain).collect()
 }
 
+/// Every line of a header. What is no text is no version either, but it is there: a condition must not fall away.
+fn condition(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    let lines = headers.get_all(name).iter().map(|line| String::from_utf8_lossy(line.as_bytes()));
+    lines.reduce(|all, line| format!("{all},{line}").into()).map(|all| all.trim().to_owned())
+}
+
 fn expected(headers: &HeaderMap) -> Expected {
-    match (text(headers, &IF_MATCH).map(str::trim), text(headers, &IF_NONE_MATCH).map(str::trim)) {
-        (Some("*"), _) => Expected::Something,
-        (Some(listed), _) => Expected::OneOf(versions(listed)),
-        (None, Some("*")) => Expected::Nothing,
+    match (condition(headers, &IF_MATCH), condition(headers, &IF_NONE_MATCH)) {
+        (Some(listed), _) if listed == "*" => Expected::Something,
+        (Some(listed), _) => Expected::OneOf(versions(&listed)),
+        (None, Some(listed)) if listed == "*" => Expected::Nothing,
         (None, _) => Expected::Anything,
     }
 }

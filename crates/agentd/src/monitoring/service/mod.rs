@@ -15,6 +15,7 @@ use agentd_store::{Db, StoreError};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
+use super::disk::StorageCheck;
 use super::error::NotReady;
 use super::model::{
     ApiIndex, DEGRADED, HEALTHY, HealthView, LivenessView, PublicHealthView, QueueDepth, ReadinessView, VERSION,
@@ -96,9 +97,10 @@ impl Monitoring {
         mut checks: Vec<Arc<dyn HealthCheck>>,
         sources: FigureSources,
     ) -> Self {
-        let database: Arc<dyn HealthCheck> = Arc::new(DatabaseCheck(context.db.clone()));
-        let components = Arc::new(health::Components::new(Arc::clone(&database), checks.clone()));
-        checks.insert(0, database);
+        let database = DatabaseCheck(context.db.clone());
+        let storage = Arc::new(StorageCheck::new(database.clone(), &context.data_dir));
+        let components = Arc::new(health::Components::new(storage, checks.clone()));
+        checks.insert(0, Arc::new(database));
         let metrics = Arc::new(Metrics::new(context.clock.clone(), context.recorder.clone()));
         add_queue_depths(&metrics, &context.db);
         let probe = Arc::new(Probe::new(context.clock.clone(), checks));

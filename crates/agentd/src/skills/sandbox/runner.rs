@@ -17,7 +17,7 @@ use super::settings::SandboxSettings;
 use crate::runtime::AppContext;
 use crate::settings::Settings;
 use crate::skills::tool::{ToolCallContext, ToolError};
-use crate::skills::workspace::Room;
+use crate::skills::workspace::{self, Room};
 
 /// The hidden subcommand that the sandbox's first process is.
 pub const INIT_SUBCOMMAND: &str = "sandbox-init";
@@ -51,6 +51,8 @@ struct Inner {
     sandbox: Result<Sandbox, String>,
     settings: Settings,
     room: Room,
+    /// Where workspaces lie, until they have been swept.
+    unswept: Mutex<Option<PathBuf>>,
     entropy: Entropy,
     proxy_socket: PathBuf,
     /// There while the settings allow the network.
@@ -91,6 +93,7 @@ impl CodeRunner {
         Self(Arc::new(Inner {
             sandbox,
             room: Room::new(move || of_bounds.section::<SandboxSettings>().workspace_bounds()),
+            unswept: Mutex::new(Some(context.data_dir.agents())),
             settings,
             entropy: context.entropy.clone(),
             proxy_socket: folder.join("proxy.sock"),
@@ -116,6 +119,16 @@ impl CodeRunner {
     #[must_use]
     pub fn room(&self) -> &Room {
         &self.0.room
+    }
+
+    /// Removes what writers that were killed left half written: once, since only a killed daemon leaves something.
+    pub(super) async fn sweep_workspaces(&self) {
+        let Some(agents) = self.0.unswept.lock().take() else { return };
+        match tokio::task::spawn_blocking(move || workspace::sweep(&agents)).await {
+            Ok(0) => {}
+            Ok(files) => tracing::info!(files, "what was left half written in workspaces has been removed"),
+            Err(error) => tracing::warn!(%error, "workspaces were not swept; the next start of the daemon does it"),
+        }
     }
 
     /// The sandbox under the settings in force, for who runs programs of other kinds in it.

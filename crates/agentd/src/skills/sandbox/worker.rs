@@ -1,4 +1,5 @@
-//! Proves the sandbox once the daemon is ready, so that the first run need not wait for it.
+//! Proves the sandbox once the daemon is ready, so that the first run need not wait for it; and clears workspaces of
+//! what a daemon that was killed left half written.
 
 use std::time::Duration;
 
@@ -32,6 +33,7 @@ impl Worker for CheckSandbox {
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         async move {
             self.0.prove().await;
+            self.0.sweep_workspaces().await;
             Ok(WorkerReport::done(1))
         }
         .boxed()

@@ -7,6 +7,7 @@ use agentd_sandbox::folder::{Need, remove};
 use rustix::fs::{AtFlags, FileType, RenameFlags, fsync, renameat, renameat_with, statat, unlinkat};
 use rustix::io::Errno;
 
+use super::write::require_lasting;
 use super::{Entry, Growth, RelativePath, Room, Workspace, WorkspaceError, file_type};
 
 /// Of a folder that others fill while it is removed, no more is removed at a time.
@@ -40,6 +41,7 @@ impl Workspace {
         let (Some((folder, name)), Some((new_folder, new_name))) = (from.split(), to.split()) else {
             return Err(WorkspaceError::BadPath { problem: "must name something in the workspace" });
         };
+        require_lasting(new_name)?;
         let (parent, new_parent) =
             (self.folder_for(&folder, Need::Change)?, self.folder_for(&new_folder, Need::Change)?);
         let missing = |error| match error {

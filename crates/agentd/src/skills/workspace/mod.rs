@@ -23,6 +23,7 @@ mod path;
 mod read;
 mod room;
 mod stream;
+mod sweep;
 mod version;
 mod walk;
 mod write;
@@ -39,11 +40,12 @@ pub use path::RelativePath;
 pub use read::OpenFile;
 pub use room::{Held, Room, Usage};
 pub use stream::NewFile;
+pub(super) use sweep::sweep;
 pub use version::{Expected, Version};
 pub(super) use walk::Listing;
 pub use walk::{Entry, EntryKind};
 
-use room::{Growth, Place};
+use room::{BLOCK, Growth, Place};
 
 /// The handle of an agent's folder.
 #[derive(Debug)]

@@ -6,6 +6,7 @@
 //! kept of it.
 
 use std::collections::HashMap;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ const COUNT_LASTS: Duration = Duration::from_secs(30);
 /// Workspaces of which a count is kept.
 const MOST_COUNTS: usize = 1_000;
 /// What a file takes on the disk, at least.
-const BLOCK: u64 = 4_096;
+pub(super) const BLOCK: u64 = 4_096;
 
 /// The bounds in force, and what is known of each workspace. Cheap to clone.
 #[derive(Clone)]
@@ -37,6 +38,8 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Known {
     count: Option<Count>,
+    /// What the daemon itself wrote there, whatever became of it.
+    written: u64,
     /// Programs that work in it now.
     running: usize,
 }
@@ -132,17 +135,23 @@ impl Room {
     pub(super) fn grew(&self, workspace: &Path, growth: Growth) {
         let Growth { files, bytes } = growth;
         self.change(workspace, |known| {
+            let change = bytes.unsigned_abs();
+            // By what it is on the disk at most; rather too much is kept than too little.
+            let added = if bytes >= 0 { change.next_multiple_of(BLOCK) } else { 0 };
+            known.written = known.written.saturating_add(added);
             if let Some(Count { held, .. }) = &mut known.count {
                 held.files = held.files.saturating_add(files);
-                let change = bytes.unsigned_abs();
-                // By what it is on the disk at most; rather too much is kept than too little.
                 held.bytes = if bytes >= 0 {
-                    held.bytes.saturating_add(change.next_multiple_of(BLOCK))
+                    held.bytes.saturating_add(added)
                 } else {
                     held.bytes.saturating_sub(change - change % BLOCK)
                 };
             }
         });
+    }
+
+    pub(super) fn written(&self, workspace: &Path) -> u64 {
+        self.0.workspaces.lock().get(workspace).map_or(0, |known| known.written)
     }
 
     /// Something was removed: what is left is counted when that is asked next.
@@ -169,7 +178,7 @@ impl Workspace {
         let bounds = room.bounds();
         let held = match room.kept(&self.place) {
             Some(held) => held,
-            None => self.count(room, bounds)?,
+            None => self.count(room)?,
         };
         Ok(Usage { held, bounds })
     }
@@ -180,7 +189,7 @@ impl Workspace {
         if more.bytes <= 0 && more.files == 0 {
             return Ok(());
         }
-        self.require_disk()?;
+        require_disk(&self.root, u64::try_from(more.bytes).unwrap_or(0))?;
         let bounds = room.bounds();
         let fits = |held: Held| {
             if more.files > 0 && held.files.saturating_add(more.files) > bounds.files {
@@ -193,26 +202,27 @@ impl Workspace {
         };
         match room.kept(&self.place).map(&fits) {
             Some(Ok(())) => Ok(()),
-            _ => fits(self.count(room, bounds)?),
+            _ => fits(self.count(room)?),
         }
     }
 
-    /// Refuses while the last of the disk is left.
-    pub(super) fn require_disk(&self) -> Result<(), WorkspaceError> {
-        // A file system that does not say what it has left is not held to it.
-        let shortage = Space::at(&self.root).ok().and_then(|space| space.shortage());
-        shortage.map_or(Ok(()), |shortage| Err(WorkspaceError::DiskShort(shortage)))
-    }
-
     /// Walks it. What it holds beyond twice its bounds is not looked at.
-    fn count(&self, room: &Room, bounds: WorkspaceBounds) -> Result<Held, WorkspaceError> {
+    pub(super) fn count(&self, room: &Room) -> Result<Held, WorkspaceError> {
         let failed = |source: Errno| WorkspaceError::Io { path: ".".to_owned(), source: source.into() };
-        let most = bounds.files.saturating_mul(2);
+        let most = room.bounds().files.saturating_mul(2);
         let Size { files, bytes, .. } = measure(&self.root, Closed::Open, |size| size.files > most).map_err(failed)?;
         let held = Held { files, bytes };
         room.keep(&self.place, held);
         Ok(held)
     }
+}
+
+/// Refuses while the last of the disk is left, or would be with so many bytes more.
+pub(super) fn require_disk(on: impl AsFd, more: u64) -> Result<(), WorkspaceError> {
+    // A file system that does not say what it has left is not held to it.
+    let Ok(space) = Space::at(on) else { return Ok(()) };
+    let then = Space { free_bytes: space.free_bytes.saturating_sub(more), ..space };
+    then.shortage().map_or(Ok(()), |shortage| Err(WorkspaceError::DiskShort(shortage)))
 }
 
 #[cfg(test)]

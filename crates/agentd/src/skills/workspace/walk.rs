@@ -2,7 +2,7 @@
 
 use rustix::fs::{AtFlags, Dir, FileType, Stat, readlinkat, statat};
 
-use super::write::{HALF_WRITTEN_END, HALF_WRITTEN_START};
+use super::write::is_half_written;
 use super::{RelativePath, Version, Workspace, WorkspaceError, file_type};
 
 /// Of one folder, more entries than this are not looked at.
@@ -30,14 +30,6 @@ pub struct Entry {
     pub version: Version,
 }
 
-impl Entry {
-    /// A file that is being written, under the name that it has until it is whole.
-    fn is_half_written(&self) -> bool {
-        let name = self.path.name();
-        name.starts_with(HALF_WRITTEN_START) && name.ends_with(HALF_WRITTEN_END)
-    }
-}
-
 /// The entries of one folder by name.
 #[derive(Debug, Default)]
 pub struct Listing {
@@ -53,7 +45,7 @@ impl Workspace {
     /// It is not there or is no folder.
     pub fn list(&self, path: &RelativePath) -> Result<Listing, WorkspaceError> {
         let mut listing = self.list_all(path)?;
-        listing.entries.retain(|entry| !entry.is_half_written());
+        listing.entries.retain(|entry| !is_half_written(entry.path.name()));
         Ok(listing)
     }
 

@@ -90,7 +90,7 @@ async fn on_small_disk(options: &str) -> Option<(TestApp, SmallDisk)> {
 
 async fn health(app: &TestApp) -> Value {
     app.clock.advance(std::time::Duration::from_secs(2));
-    app.get("/api/monitoring/health/components/disk").send().await.expect_status(200).json()
+    app.get("/api/monitoring/health/components/db").send().await.expect_status(200).json()
 }
 
 #[tokio::test]

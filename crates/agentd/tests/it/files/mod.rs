@@ -132,7 +132,7 @@ async fn nobody_overwrites_what_he_has_not_seen() {
     let second = write(&app, "plan", "two").header("if-match", etag).send().await.expect_status(200).json();
     // The agent writes meanwhile.
     call(&app, "edit_file", json!({"path": "plan", "old_text": "two", "new_text": "2"})).await.unwrap();
-    for known in [etag, second["etag"].as_str().unwrap(), "\"none\""] {
+    for known in [etag, second["etag"].as_str().unwrap(), "\"none\"", ""] {
         let refused = write(&app, "plan", "three").header("if-match", known).send().await;
         let refused = refused.expect_error(412, "file_changed").json();
         assert!(refused["error"].as_str().unwrap().contains("read it again"), "{refused}");
@@ -254,14 +254,20 @@ async fn until_there_are(app: &TestApp, count: usize) {
 
 #[tokio::test]
 async fn an_upload_that_breaks_off_leaves_nothing() {
-    let app = app().await;
+    let mut app = app().await;
     write(&app, "big", "as it was").send().await.expect_status(200);
     let stream = send(&app, "content-length: 2000000", &vec![b'x'; 600_000]).await;
     until_there_are(&app, 2).await;
     drop(stream);
     until_there_are(&app, 1).await;
     assert_eq!(read(&app, "big").send().await.text(), "as it was");
-    // What a daemon that was killed left goes with the next upload.
+    // What a daemon that was killed left goes when the next one starts, and with the next upload.
+    std::fs::create_dir(workspace(&app).join("d")).unwrap();
+    std::fs::write(workspace(&app).join("d/.agentd-1.tmp"), "half").unwrap();
+    app.restart().await;
+    app.run_workers().await;
+    assert_eq!(std::fs::read_dir(workspace(&app).join("d")).unwrap().count(), 0);
+    std::fs::remove_dir(workspace(&app).join("d")).unwrap();
     let left = format!(".agentd-{}.tmp", hex::encode(&agentd_base::sha256(b"big")[..12]));
     std::fs::write(workspace(&app).join(&left), "half").unwrap();
     assert_eq!(names(&list(&app, "").await), [left.as_str(), "big"], "it can be seen and removed");

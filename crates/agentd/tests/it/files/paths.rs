@@ -29,6 +29,10 @@ async fn a_path_that_leads_out_is_refused_everywhere() {
             assert!(!answer["error"].as_str().unwrap().is_empty(), "{what} {bad:?}: {answer}");
         }
     }
+    // What is called so is swept away.
+    write(&app, "a/.agentd-1.tmp", "x").send().await.expect_error(400, "invalid_request");
+    let swept = json!({"path": ".agentd-1.tmp"});
+    app.patch(&of("", "here")).json(&swept).send().await.expect_error(400, "invalid_request");
     for root in [".", "./", "a/"] {
         write(&app, root, "x").send().await.expect_error(400, "invalid_request");
     }

@@ -107,7 +107,7 @@ fn problems_of(name: &str, outcome: &RunOutcome, taken: u64) -> Vec<String> {
         // What thousands of ended processes leave is charged until the kernel has cleared it away.
         Ended::MemoryLimit => name.starts_with("memory bomb") || name == "fork bomb of detached processes",
         Ended::ProcessLimit => name.starts_with("fork bomb"),
-        Ended::DiskLimit => name.starts_with("disk filler"),
+        Ended::DiskLimit | Ended::DiskShort => name.starts_with("disk filler"),
         // Who counts what it took may have been held up until the end.
         Ended::TimeLimit => name == "outliving the time limit" || taken > 0,
         _ => false,
