@@ -221,6 +221,7 @@ test('what is typed goes to the tab that was shown, whichever is active when it 
   await page.unroute('**/api/browser/action');
   await page.getByRole('button', { name: 'Give it back' }).click();
   await call('DELETE', `/api/browser/tabs/${second}`);
+  await page.getByRole('list', { name: 'Tabs' }).getByText('About us').waitFor({ state: 'detached' });
 });
 
 test('tabs are listed with windows that pages open, chosen and closed, and what may not be reached is said', async () => {
