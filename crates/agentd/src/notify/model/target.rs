@@ -11,8 +11,9 @@ const MAX_PLATFORM: usize = 32;
 const MAX_CHANNEL: usize = 2048;
 
 /// Where a message goes: `email:<address>`, `webhook:<url>`, `push:` or `<platform>:<channel>`. `email:` alone goes to
-/// the address in the profile, `push:` to every device that is woken, `push:<id>` to one. Whether the platform is set up is asked when a target is stored
-/// ([`Notify::fault_of`](crate::notify::Notify::fault_of)), and shows when the message is sent.
+/// the address in the profile, `push:` to every device that is woken, `push:<id>` to one. Whether the platform is set
+/// up is asked when a target is stored ([`Notify::fault_of`](crate::notify::Notify::fault_of)), and shows when the
+/// message is sent.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Target {
     Email(String),

@@ -42,6 +42,7 @@ use crate::settings::Settings;
 /// Of the daemon's own key.
 const KEY_SCOPE: &str = "push";
 const KEY_NAME: &str = "vapid_key";
+const KEYS_LOST: &str = "the keys of the device are lost; switch it off and on again on it";
 const TIME_LIMIT: Duration = Duration::from_secs(15);
 /// The name of a subscription in the scope of its device.
 const KEYS: &str = "subscription";
@@ -216,7 +217,7 @@ impl Push {
     /// # Errors
     /// `DeviceNotFound`, or `NotPushed` with what the push service said.
     pub async fn send_test(&self, id: &PushSubscriptionId, recorder: Recorder<()>) -> Result<(), NotifyError> {
-        let Some(device) = self.device(id).await? else { return Err(NotifyError::DeviceNotFound) };
+        let device = self.device(id).await?;
         let is_german = self.0.settings.interface().language.starts_with("de");
         let (title, body) = match is_german {
             true => ("agentd kann dieses Gerät wecken", "So sieht eine Nachricht aus."),
@@ -232,20 +233,24 @@ impl Push {
         Ok(())
     }
 
-    /// A device with its address and keys. One whose keys are lost, as after a restore without secrets, is none.
-    async fn device(&self, id: &PushSubscriptionId) -> Result<Option<Device>, NotifyError> {
+    /// A device with its address and keys.
+    ///
+    /// # Errors
+    /// `DeviceNotFound`; `NotPushed` where its keys are lost, as after a restore without secrets.
+    async fn device(&self, id: &PushSubscriptionId) -> Result<Device, NotifyError> {
         let mut read = self.0.context.db.read_snapshot().await?;
         if !store::contains(&mut read, id).await? {
-            return Ok(None);
+            return Err(NotifyError::DeviceNotFound);
         }
         let vault = self.0.settings.vault();
         let kept = vault.get_in(&mut read, &store::secret_scope(id), KEYS).await?;
         let keys = kept.and_then(|kept| serde_json::from_str::<Keys>(kept.expose()).ok());
-        Ok(keys.and_then(|keys| {
+        let device = keys.and_then(|keys| {
             let endpoint = Url::parse(&keys.endpoint).ok()?;
             let receiver = Receiver::parse(&keys.p256dh, &keys.auth, &self.0.context.entropy).ok()?;
             Some(Device { id: id.clone(), endpoint, receiver })
-        }))
+        });
+        device.ok_or_else(|| NotifyError::NotPushed(KEYS_LOST.to_owned()))
     }
 
     /// Writes down how sending to a device went; one that its push service has forgotten is removed.

@@ -5,7 +5,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::model::{Content, KEPT_FOR, PushDetails, PushSubscriptionId};
-use super::{Push, store};
+use super::request::Receipt;
+use super::{Device, Push, store};
 use crate::notify::enqueue::enqueue;
 use crate::notify::error::NotifyError;
 use crate::notify::model::{MessageFormat, Notification, Target};
@@ -84,10 +85,26 @@ impl Push {
         message: &Outgoing,
         details: &PushDetails,
     ) -> Result<Delivered, DeliveryFailure> {
-        let device = self.device(id).await.map_err(|error| DeliveryFailure::later(Self::unreadable(&error)))?;
-        let Some(device) = device else {
-            return Err(DeliveryFailure::for_good("the device is not to be woken any more, or its keys are lost"));
+        let receipt = match self.device(id).await {
+            Ok(device) => self.send_to_device(&device, message, details).await,
+            Err(NotifyError::DeviceNotFound) => {
+                return Err(DeliveryFailure::for_good("the device is not to be woken any more"));
+            }
+            Err(NotifyError::NotPushed(error)) => Err(DeliveryFailure::for_good(error).into()),
+            Err(error) => return Err(DeliveryFailure::later(Self::unreadable(&error))),
         };
+        if let Err(error) = self.note(id, &receipt).await {
+            tracing::warn!(%id, %error, "how sending to a device went is not written down");
+        }
+        receipt.map(|()| Delivered::default()).map_err(|failure| failure.failure)
+    }
+
+    async fn send_to_device(&self, device: &Device, message: &Outgoing, details: &PushDetails) -> Receipt {
+        let service = device.endpoint.origin().ascii_serialization();
+        if self.0.silent.contains(&service, self.now()) {
+            let error = format!("{service} did not answer, and is left alone for a moment");
+            return Err(DeliveryFailure::later(error).into());
+        }
         let body = match message.format {
             // Tags say nothing on a lock screen.
             MessageFormat::Html => "",
@@ -95,16 +112,6 @@ impl Push {
         };
         let content = Content::new(&message.subject, body, details);
         let expires = details.expires_at.map_or(KEPT_FOR, |end| end.since(self.now()));
-        let service = device.endpoint.origin().ascii_serialization();
-        let receipt = match self.0.silent.contains(&service, self.now()) {
-            true => {
-                Err(DeliveryFailure::later(format!("{service} did not answer, and is left alone for a moment")).into())
-            }
-            false => self.post(&device, &content, expires, details).await,
-        };
-        if let Err(error) = self.note(id, &receipt).await {
-            tracing::warn!(%id, %error, "how sending to a device went is not written down");
-        }
-        receipt.map(|()| Delivered::default()).map_err(|failure| failure.failure)
+        self.post(device, &content, expires, details).await
     }
 }

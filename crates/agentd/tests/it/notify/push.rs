@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use agentd::notify::{MessageFormat, Notification, PushDetails};
 use agentd_base::{Clock, Secret};
+use agentd_store::{StoreError, Tx, args};
 use serde_json::{Value, json};
 
 use super::{enqueue, events, shown};
@@ -172,6 +173,34 @@ async fn a_message_to_nobody_says_so() {
         assert_eq!(dead["status"], "dead_letter");
         assert!(dead["error"].as_str().unwrap().contains(why), "{dead}");
     }
+}
+
+#[tokio::test]
+async fn a_device_whose_keys_are_lost_says_so_and_can_be_switched_on_again() {
+    let app = TestApp::with_owner().await;
+    let service = PushService::start().await;
+    let (key, device) = (public_key(&app).await, service.subscribe(&app, "phone").await);
+    let forget = async |tx: &mut Tx| {
+        let forgotten = tx.execute("DELETE FROM secrets WHERE scope LIKE $1", args!["push%"]).await?;
+        Ok::<_, StoreError>(forgotten)
+    };
+    // As after a restore without secrets: the key that it was subscribed with is lost as well.
+    assert_eq!(app.running().context().db.write(forget).await.expect("a change"), 2);
+    let id = enqueue(&app, to_all("x")).await;
+    app.run_workers().await;
+    assert_eq!(
+        (&shown(&app, &id).await["status"], &copies(&app).await[0]["status"]),
+        (&json!("sent"), &json!("dead_letter"))
+    );
+    let error = devices(&app).await[0]["last_error"].as_str().unwrap().to_owned();
+    assert!(error.contains("switch it off and on again"), "{error}");
+    let test = format!("{SUBSCRIPTIONS}/{}/test", device.id);
+    app.post(&test).send().await.expect_error(502, "push_refused");
+    let again = service.subscribe(&app, "phone").await;
+    assert_eq!(again.id, device.id);
+    assert_ne!(public_key(&app).await, key);
+    app.post(&test).send().await.expect_status(200);
+    assert_eq!(service.messages(&app, &again).await.len(), 1);
 }
 
 #[tokio::test]
