@@ -108,7 +108,7 @@ impl Running {
             Some(Report::Exited { code }) => Ended::Exited { code },
             Some(Report::Signaled { signal }) => Ended::Signaled { signal },
             Some(Report::NotStarted { reason }) => Ended::NotStarted { reason },
-            Some(Report::MemoryLimit) => Ended::MemoryLimit,
+            Some(Report::MemoryLimit { limit }) => Ended::MemoryLimit { limit },
             Some(Report::ProcessLimit) => Ended::ProcessLimit,
             Some(Report::DiskLimit) => Ended::DiskLimit,
             Some(Report::FileLimit) => Ended::FileLimit,

@@ -96,7 +96,7 @@ pub(crate) enum Report {
     NotStarted { reason: String },
     Exited { code: i32 },
     Signaled { signal: i32 },
-    MemoryLimit,
+    MemoryLimit { limit: u64 },
     ProcessLimit,
     DiskLimit,
     FileLimit,

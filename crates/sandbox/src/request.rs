@@ -109,7 +109,10 @@ pub enum Ended {
         reason: String,
     },
     TimeLimit,
-    MemoryLimit,
+    /// With what the kernel kept for it.
+    MemoryLimit {
+        limit: u64,
+    },
     ProcessLimit,
     DiskLimit,
     FileLimit,
@@ -143,7 +146,11 @@ impl std::fmt::Display for Ended {
             Self::Signaled { signal } => write!(f, "was ended by signal {signal}"),
             Self::NotStarted { reason } => write!(f, "could not be started: {reason}"),
             Self::TimeLimit => f.write_str("was ended at its time limit"),
-            Self::MemoryLimit => f.write_str("was ended because it used more memory than it may"),
+            Self::MemoryLimit { limit } => write!(
+                f,
+                "was ended because it used more memory than the {} MB that it may (`memory_limit_mb`)",
+                limit >> 20
+            ),
             Self::ProcessLimit => f.write_str("was ended because it started more processes than it may"),
             Self::DiskLimit => f.write_str("was ended because it filled more of the disk than it may"),
             Self::FileLimit => f.write_str("was ended because it made more files than it may"),

@@ -71,7 +71,7 @@ async fn stop(child: &SandboxedChild, reason: Ended) -> Ended {
     child.kill();
     match child.wait().await {
         // It came to its own end in that very moment.
-        ended @ (Ended::Exited { .. } | Ended::NotStarted { .. } | Ended::MemoryLimit) => ended,
+        ended @ (Ended::Exited { .. } | Ended::NotStarted { .. } | Ended::MemoryLimit { .. }) => ended,
         _ => reason,
     }
 }

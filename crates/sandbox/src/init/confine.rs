@@ -14,6 +14,9 @@ use crate::Tier;
 use crate::host::landlock_version;
 use crate::plan::Plan;
 
+/// What interpreters need to start.
+const FEWEST_OPEN_FILES: u64 = 64;
+
 pub(crate) struct Confinement {
     entrances: Entrances,
     bounds: Vec<(Resource, u64)>,
@@ -40,8 +43,8 @@ impl Confinement {
         };
         let filters = strictness.map(|strictness| syscalls::filters(strictness, entrances.is_empty())).transpose()?;
         Ok(Self {
+            bounds: bounds(plan, entrances.is_empty()),
             entrances,
-            bounds: bounds(plan),
             drops_capabilities: plan.tier == Tier::Landlock && rustix::process::getuid().is_root(),
             locks: plan.tier != Tier::None,
             ruleset,
@@ -79,12 +82,15 @@ impl Confinement {
     }
 }
 
-fn bounds(plan: &Plan) -> Vec<(Resource, u64)> {
+/// `counts`: the init counts what descriptors hold. Sockets on the way between processes are nobody's, and
+/// the kernel lets a user have as many of them on the way as a process may have open.
+fn bounds(plan: &Plan, counts: bool) -> Vec<(Resource, u64)> {
     let wanted = &plan.bounds;
+    let full_sockets = (wanted.memory_bytes / plan.socket_bytes.max(1)).max(FEWEST_OPEN_FILES);
     let mut bounds = vec![
         (Resource::Core, 0),
         (Resource::Data, wanted.memory_bytes),
-        (Resource::Nofile, wanted.open_files),
+        (Resource::Nofile, if counts { wanted.open_files.min(full_sockets) } else { wanted.open_files }),
         (Resource::Fsize, wanted.file_bytes),
         (Resource::Memlock, 64 << 10),
         (Resource::Msgqueue, 0),

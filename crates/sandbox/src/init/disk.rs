@@ -261,7 +261,7 @@ impl Workspace {
 fn deleted_bytes(processes: &[Stat]) -> u64 {
     let mut seen = BTreeMap::new();
     for process in processes {
-        let entries = std::fs::read_dir(format!("/proc/{}/fd", process.pid)).into_iter().flatten().flatten();
+        let entries = std::fs::read_dir(format!("/proc/{}/fd", process.thread)).into_iter().flatten().flatten();
         let open = entries.filter_map(|entry| std::fs::metadata(entry.path()).ok());
         for metadata in open.filter(|metadata| metadata.is_file() && metadata.nlink() == 0) {
             seen.insert((metadata.dev(), metadata.ino()), metadata.blocks() * 512);

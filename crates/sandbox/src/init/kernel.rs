@@ -1,12 +1,14 @@
 //! What the kernel holds for the processes inside, and no process shows as its own. It is counted
 //! where no control group does it, and taken at its highest: what a descriptor can hold, not what it holds.
 //!
-//! Two figures are the machine's and not the run's: files in memory and buffers of TCP. They count
-//! only against a run that could have caused them.
+//! Three figures are the machine's and not the run's: files in memory, buffers of TCP, and small objects
+//! that the kernel cannot give back. They count only against a run that could have caused them. The last
+//! is looked at under a control group too: some objects (locks of files) are charged to no group.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::tree::Stat;
@@ -19,8 +21,10 @@ const PIPE: u64 = 16 << 10;
 const INOTIFY: u64 = 5 << 20;
 /// One that watches a thousand descriptors.
 const EPOLL: u64 = 200 << 10;
-/// Any other open file.
-const FILE: u64 = 2 << 10;
+/// Any other open file; one of /proc keeps a page for its text.
+const FILE: u64 = 6 << 10;
+/// One end of a terminal of its own, with what waits in it.
+const TERMINAL: u64 = 24 << 10;
 /// What one connection of TCP can have the kernel keep (net.ipv4.tcp_rmem, tcp_wmem).
 const TCP: u64 = 64 << 20;
 /// A process that is starting or ending may refuse to show its descriptors; one that refuses for this
@@ -30,6 +34,10 @@ const REFUSALS: u32 = 5;
 const REFUSALS_OF_ALL: u32 = 25;
 /// Of one process; who has more has something else in mind than sharing memory.
 const MAX_MAPPINGS: usize = 16_384;
+/// What small objects may take in any case: the machine has other work too.
+const SMALL_OBJECTS: u64 = 128 << 20;
+/// How much of them is made in a second of the kernel's time at most.
+const MADE_IN_A_SECOND: u64 = 1 << 30;
 /// For how long what the machine lost is held against the run.
 const WINDOW: Duration = Duration::from_secs(600);
 
@@ -38,6 +46,7 @@ const WINDOW: Duration = Duration::from_secs(600);
 struct Machine {
     in_shared_memory: u64,
     in_tcp: u64,
+    in_small_objects: u64,
 }
 
 pub(crate) struct Kernel {
@@ -92,19 +101,33 @@ impl Kernel {
             return Held { shared: None, tables: 0, buffers, is_hidden: !self.refusals.is_empty() };
         }
         let large = processes.iter().filter(|process| process.virtual_bytes > self.bound);
-        let tables = large.filter_map(|process| table_bytes(process.pid)).sum();
+        let tables = large.filter_map(|process| table_bytes(process.thread)).sum();
         let (shared, buffers) = (Some(self.shared_bytes(processes)), self.buffers(processes));
         Held { shared, tables, buffers, is_hidden: !self.refusals.is_empty() }
     }
 
     /// Whether the machine lost more than the bound since the start to what this run could have
-    /// taken. `in_files`: what it holds openly of the same kind.
-    pub(crate) fn is_machine_short(&mut self, processes: &[Stat], in_files: u64) -> bool {
+    /// taken. `in_files`: what it holds openly of the same kind. `has_group`: a control group counts
+    /// what can be charged to it.
+    pub(crate) fn is_machine_short(&mut self, processes: &[Stat], in_files: u64, has_group: bool) -> bool {
         let now = machine();
         if self.since.elapsed() > WINDOW {
             (self.before, self.since) = (now, Instant::now());
         }
-        self.is_tcp_to_blame(now) || self.is_sharing_to_blame(now, processes, in_files)
+        self.are_small_objects_to_blame(now, processes)
+            || !has_group && (self.is_tcp_to_blame(now) || self.is_sharing_to_blame(now, processes, in_files))
+    }
+
+    /// Who made so many has spent its time in the kernel. ZFS keeps its cache in such objects, which is
+    /// nobody's fault.
+    fn are_small_objects_to_blame(&self, now: Machine, processes: &[Stat]) -> bool {
+        let lost = now.in_small_objects.saturating_sub(self.before.in_small_objects);
+        if lost <= self.bound.max(SMALL_OBJECTS) || Path::new("/proc/spl/kstat/zfs").exists() {
+            return false;
+        }
+        let own = super::tree::stat(rustix::process::getpid().as_raw_nonzero().get());
+        let ticks: u64 = processes.iter().chain(&own).map(|process| process.system_ticks).sum();
+        ticks.saturating_mul(MADE_IN_A_SECOND / rustix::param::clock_ticks_per_second()) > lost
     }
 
     /// Only in a network of its own are there connections.
@@ -117,7 +140,7 @@ impl Kernel {
     /// tell too little; but whoever filled it once had a fault for every page.
     fn is_sharing_to_blame(&self, now: Machine, processes: &[Stat], in_files: u64) -> bool {
         let lost = now.in_shared_memory.saturating_sub(self.before.in_shared_memory + in_files);
-        if lost <= self.bound || self.shared.is_empty() && !processes.iter().any(|process| has_shared(process.pid)) {
+        if lost <= self.bound || self.shared.is_empty() && !processes.iter().any(|process| has_shared(process.thread)) {
             return false;
         }
         let own = super::tree::stat(rustix::process::getpid().as_raw_nonzero().get());
@@ -129,7 +152,7 @@ impl Kernel {
         let before = std::mem::take(&mut self.shared);
         let mut unread = 0;
         for process in processes {
-            let Ok(text) = fs::read_to_string(format!("/proc/{}/maps", process.pid)) else { continue };
+            let Ok(text) = fs::read_to_string(format!("/proc/{}/maps", process.thread)) else { continue };
             let mut objects = BTreeMap::new();
             for (number, line) in text.lines().enumerate() {
                 if number == MAX_MAPPINGS {
@@ -155,7 +178,7 @@ impl Kernel {
         let mut sum = 0;
         // Who has no memory left has ended, and shows nothing to anybody.
         for process in processes.iter().filter(|process| process.virtual_bytes > 0) {
-            let entries = match fs::read_dir(format!("/proc/{}/fd", process.pid)) {
+            let entries = match fs::read_dir(format!("/proc/{}/fd", process.thread)) {
                 Ok(entries) => entries,
                 Err(error) if has_ended(&error) => continue,
                 Err(_) => {
@@ -171,6 +194,7 @@ impl Kernel {
                     Some(("pipe", number)) => drop(pipes.insert(number.to_owned())),
                     Some(("anon_inode", "inotify")) => sum += INOTIFY,
                     Some(("anon_inode", "[eventpoll]")) => sum += EPOLL,
+                    _ if target.starts_with("/dev/pt") => sum += TERMINAL,
                     _ => sum += FILE,
                 }
             }
@@ -227,6 +251,7 @@ fn machine() -> Machine {
     Machine {
         in_shared_memory: kilobytes(&memory, "Shmem:").unwrap_or(0),
         in_tcp: pages.saturating_mul(rustix::param::page_size() as u64),
+        in_small_objects: kilobytes(&memory, "SUnreclaim:").unwrap_or(0),
     }
 }
 

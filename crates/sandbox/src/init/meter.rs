@@ -6,16 +6,21 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::disk::Disk;
 use super::group::Events;
 use super::kernel::{Held, Kernel, kilobytes};
+use super::supervise::{LONGEST, SHORTEST};
 use super::tree::{self, Stat};
 use crate::Tier;
 use crate::plan::{Bounds, ENTRY_BYTES, Plan, Report};
 
 /// Processes that are ending are still counted by the kernel, so a few more are no offence.
 const PROCESS_SLACK: u64 = 16;
+
+/// Of the bound: when the machine lost so much since the last look, whoever took it, there is another.
+const WORTH_A_LOOK: u64 = 8;
 
 pub(crate) struct Meter {
     pub(crate) tier: Tier,
@@ -31,6 +36,7 @@ pub(crate) struct Meter {
     /// A process did not show what it holds.
     pub(crate) is_hidden: bool,
     last_bytes: u64,
+    free_at_look: u64,
 }
 
 impl Meter {
@@ -46,19 +52,36 @@ impl Meter {
             busy: true,
             is_hidden: false,
             last_bytes: 0,
+            free_at_look: free_bytes(),
         })
     }
 
     /// The bound that is broken, if one is.
     pub(crate) fn measure(&mut self) -> Option<Report> {
+        self.free_at_look = free_bytes();
         let processes = tree::processes(self.tier);
         if processes.iter().map(|process| process.threads).sum::<u64>() > self.bounds.processes + PROCESS_SLACK {
             return Some(Report::ProcessLimit);
         }
         if self.is_memory_exceeded(&processes) || self.has_group_ended_one() || self.is_tcp_exceeded() {
-            return Some(Report::MemoryLimit);
+            return Some(self.memory_limit());
         }
         self.disk.measure(&processes, &mut self.busy)
+    }
+
+    pub(crate) fn memory_limit(&self) -> Report {
+        Report::MemoryLimit { limit: self.bounds.memory_bytes }
+    }
+
+    /// Who has a control group need not be woken often: the kernel does not wait for a look.
+    pub(crate) fn longest_wait(&self) -> Duration {
+        if self.events.is_some() { LONGEST } else { SHORTEST }
+    }
+
+    /// Whether so much of the machine's memory has gone since the last look that the next must not wait.
+    pub(crate) fn is_look_due(&self) -> bool {
+        self.events.is_none()
+            && free_bytes().saturating_add(self.bounds.memory_bytes / WORTH_A_LOOK) < self.free_at_look
     }
 
     /// What is broken when the program has ended.
@@ -86,8 +109,7 @@ impl Meter {
         self.is_hidden = held.is_hidden;
         self.busy = now.abs_diff(self.last_bytes) > 1 << 20;
         self.last_bytes = now;
-        let is_counted_here = self.events.is_none();
-        if held.buffers > bound || (is_counted_here && self.kernel.is_machine_short(processes, in_files)) {
+        if held.buffers > bound || self.kernel.is_machine_short(processes, in_files, self.events.is_some()) {
             return true;
         }
         if resident + beside <= bound {
@@ -96,12 +118,18 @@ impl Meter {
         let proportional: u64 = processes
             .iter()
             .map(|process| {
-                proportional_bytes(process.pid, held.shared.is_none())
+                proportional_bytes(process.thread, held.shared.is_none())
                     .unwrap_or(process.resident_pages * self.page_bytes)
             })
             .sum();
         proportional + beside > bound
     }
+}
+
+/// Of the machine, for anything.
+fn free_bytes() -> u64 {
+    let machine = rustix::system::sysinfo();
+    machine.freeram.saturating_mul(u64::from(machine.mem_unit))
 }
 
 /// With what the entries cost.

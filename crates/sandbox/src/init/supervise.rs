@@ -11,8 +11,8 @@ use crate::plan::Report;
 
 /// Between two looks while a process hides what it holds, while much changes, and while nothing does.
 const HIDDEN: Duration = Duration::from_millis(4);
-const SHORTEST: Duration = Duration::from_millis(20);
-const LONGEST: Duration = Duration::from_millis(160);
+pub(super) const SHORTEST: Duration = Duration::from_millis(20);
+pub(super) const LONGEST: Duration = Duration::from_millis(160);
 
 pub(crate) fn until_end(program: Pid, control: &OwnedFd, guard: Option<&OwnedFd>, mut meter: Meter) -> Report {
     // A program that ended at once is still a zombie of ours, so this finds it.
@@ -22,7 +22,7 @@ pub(crate) fn until_end(program: Pid, control: &OwnedFd, guard: Option<&OwnedFd>
     loop {
         let mut descriptors = vec![PollFd::new(&pidfd, PollFlags::IN), PollFd::new(control, PollFlags::IN)];
         descriptors.extend(guard.map(|guard| PollFd::new(guard, PollFlags::IN)));
-        let wait = next_look.saturating_duration_since(Instant::now());
+        let wait = next_look.saturating_duration_since(Instant::now()).min(meter.longest_wait());
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(wait.subsec_nanos()) };
         // An interrupted wait is like one that ended early.
         let _ = poll(&mut descriptors, Some(&timeout));
@@ -31,14 +31,14 @@ pub(crate) fn until_end(program: Pid, control: &OwnedFd, guard: Option<&OwnedFd>
             // What it left running could go on writing while its workspace is counted.
             super::tree::end_all(meter.tier);
             if meter.has_group_ended_one() {
-                return Report::MemoryLimit;
+                return meter.memory_limit();
             }
             return meter.measure_workspace().unwrap_or_else(|| report(status));
         }
         if ended_otherwise {
             return Report::Stopped;
         }
-        if Instant::now() >= next_look {
+        if Instant::now() >= next_look || meter.is_look_due() {
             if let Some(broken) = meter.measure() {
                 return broken;
             }

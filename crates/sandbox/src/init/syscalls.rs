@@ -46,6 +46,10 @@ pub(crate) fn filters(strictness: Strictness, fixes_buffers: bool) -> io::Result
         libc::SYS_io_uring_setup,
         libc::SYS_io_uring_enter,
         libc::SYS_io_uring_register,
+        // One descriptor of it keeps megabytes, and programs do without it.
+        libc::SYS_landlock_create_ruleset,
+        libc::SYS_landlock_add_rule,
+        libc::SYS_landlock_restrict_self,
     ] {
         missing.insert(call, Vec::new());
     }
@@ -178,6 +182,10 @@ fn refuse_always(rules: &mut Rules) -> io::Result<()> {
     ] {
         add(rules, libc::SYS_clone, vec![has(0, flag)?])?;
     }
+    // A thread with descriptors of its own, which `/proc` does not show with those of its process.
+    let (thread, with_files) = (libc::CLONE_THREAD as u64, (libc::CLONE_THREAD | libc::CLONE_FILES) as u64);
+    add(rules, libc::SYS_clone, vec![condition(0, Width::Dword, Is::MaskedEq(with_files), thread)?])?;
+    add(rules, libc::SYS_close_range, vec![has(2, 2 /* CLOSE_RANGE_UNSHARE */)?])?;
     // Typing into the terminal of others. The kernel looks at 32 bits, so the filter does too.
     for request in [libc::TIOCSTI as i64, libc::TIOCLINUX as i64] {
         add(rules, libc::SYS_ioctl, vec![equals(1, request)?])?;
@@ -347,53 +355,4 @@ fn refuse_foreign_numbers() -> BpfProgram {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_filter_compiles_and_fits_the_kernel() {
-        let shared = |landlock_version, own_user| Strictness::Shared { landlock_version, own_user };
-        for strictness in [Strictness::Namespaced, shared(1, false), shared(1, true), shared(6, false), shared(7, true)]
-        {
-            for program in [true, false].map(|fixes| filters(strictness, fixes).unwrap()).into_iter().flatten() {
-                assert!(!program.is_empty() && program.len() <= 4096, "{strictness:?}: {}", program.len());
-            }
-        }
-    }
-    /// What an old kernel's Landlock leaves open is shut by the filter: tried in a thread of its
-    /// own, because filters stay for good.
-    #[test]
-    #[allow(unsafe_code)]
-    fn without_help_from_landlock_signals_and_cutting_are_refused() {
-        let refused = |result: i64| result == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::EPERM);
-        let directory = tempfile::tempdir().unwrap();
-        let path = std::ffi::CString::new(directory.path().join("file").to_str().unwrap()).unwrap();
-        std::fs::write(directory.path().join("file"), "text").unwrap();
-        let programs = filters(Strictness::Shared { landlock_version: 1, own_user: false }, true).unwrap();
-        let tried = std::thread::spawn(move || {
-            rustix::thread::set_no_new_privs(true).unwrap();
-            for program in &programs {
-                seccompiler::apply_filter(program).unwrap();
-            }
-            let own = libc::c_long::from(std::process::id());
-            // SAFETY: numbers, and a text that lives through the calls. Signal 0 is a question.
-            unsafe {
-                [
-                    ("kill", refused(libc::kill(own as i32, 0).into())),
-                    ("kill of the own group", libc::kill(0, 0) == 0),
-                    ("tgkill", refused(libc::syscall(libc::SYS_tgkill, own, own, 0))),
-                    ("truncate", refused(libc::truncate(path.as_ptr(), 0).into())),
-                    ("open that cuts", refused(libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_TRUNC).into())),
-                    ("open that reads", libc::open(path.as_ptr(), libc::O_RDONLY) >= 0),
-                    ("open that writes", libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_TRUNC) >= 0),
-                    ("owner of a file's signals", refused(libc::fcntl(0, libc::F_SETOWN, 1).into())),
-                    ("chmod", refused(libc::chmod(path.as_ptr(), 0o600).into())),
-                    ("socket", refused(libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0).into())),
-                ]
-            }
-        });
-        for (what, holds) in tried.join().unwrap() {
-            assert!(holds, "{what}");
-        }
-    }
-}
+mod tests;

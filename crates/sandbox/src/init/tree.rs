@@ -11,17 +11,36 @@ use crate::Tier;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) pid: i32,
+    /// The thread under whose number `/proc` shows its memory and descriptors: the first one, unless
+    /// that has ended before the others.
+    pub(crate) thread: i32,
     pub(crate) parent: i32,
     pub(crate) threads: u64,
     /// Pages that it and its children that ended touched for the first time.
     pub(crate) faults: u64,
+    /// The time that it and its children that ended spent in the kernel.
+    pub(crate) system_ticks: u64,
     pub(crate) virtual_bytes: u64,
     pub(crate) resident_pages: u64,
 }
 
 /// Reads `/proc/<pid>/stat`; the numbers of its fields are those of proc(5).
 pub(crate) fn stat(pid: i32) -> Option<Stat> {
-    parse_stat(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    let stat = parse_stat(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
+    if stat.virtual_bytes > 0 || stat.threads < 2 {
+        return Some(stat);
+    }
+    // The first thread of a process can end before the others, and then shows nothing of it.
+    let Some(living) = living_thread(pid) else { return Some(stat) };
+    let Stat { virtual_bytes, resident_pages, .. } = living;
+    Some(Stat { thread: living.pid, virtual_bytes, resident_pages, ..stat })
+}
+
+fn living_thread(pid: i32) -> Option<Stat> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    let numbers = threads.filter_map(|thread| thread.file_name().to_str()?.parse::<i32>().ok());
+    let stat = |thread| parse_stat(thread, &fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?);
+    numbers.filter_map(stat).find(|thread| thread.virtual_bytes > 0)
 }
 
 fn parse_stat(pid: i32, text: &str) -> Option<Stat> {
@@ -32,9 +51,11 @@ fn parse_stat(pid: i32, text: &str) -> Option<Stat> {
     let count = |number: usize| field(number).and_then(|value| u64::try_from(value).ok());
     Some(Stat {
         pid,
+        thread: pid,
         parent: i32::try_from(field(4)?).ok()?,
         threads: count(20)?,
         faults: count(10)?.saturating_add(count(11)?),
+        system_ticks: count(15)?.saturating_add(count(17)?),
         virtual_bytes: fields.get(20)?.parse().ok()?,
         resident_pages: count(24)?,
     })
@@ -144,9 +165,19 @@ mod tests {
 
     #[test]
     fn a_name_with_brackets_and_spaces_confuses_nobody() {
-        let text = "7 (a) S 1 (b) R 3 7 7 0 -1 0 8 9 0 0 0 0 0 0 20 0 5 0 100 4096 33 18446744073709551615 0\n";
+        let text = "7 (a) S 1 (b) R 3 7 7 0 -1 0 8 9 0 0 0 2 0 4 20 0 5 0 100 4096 33 18446744073709551615 0\n";
         let stat = parse_stat(7, text).unwrap();
-        assert_eq!(stat, Stat { pid: 7, parent: 3, threads: 5, faults: 17, virtual_bytes: 4096, resident_pages: 33 });
+        let expected = Stat {
+            pid: 7,
+            thread: 7,
+            parent: 3,
+            threads: 5,
+            faults: 17,
+            system_ticks: 6,
+            virtual_bytes: 4096,
+            resident_pages: 33,
+        };
+        assert_eq!(stat, expected);
     }
 
     #[test]

@@ -132,8 +132,10 @@ impl Groups {
     fn clear(&self) {
         for place in &self.places {
             for entry in fs::read_dir(&place.directory).into_iter().flatten().flatten() {
-                if entry.file_name().to_str().and_then(owner).is_some_and(|owner| owner.is_gone()) {
-                    is_removed(&entry.path());
+                let is_left = entry.file_name().to_str().and_then(owner).is_some_and(|owner| owner.is_gone());
+                if is_left && !is_removed(&entry.path()) {
+                    end(&entry.path());
+                    self.leftovers.lock().push(entry.path());
                 }
             }
         }
@@ -197,7 +199,10 @@ struct Removal {
 
 impl Drop for Removal {
     fn drop(&mut self) {
-        self.directories.iter().for_each(|directory| empty(directory));
+        for directory in &self.directories {
+            end(directory);
+            empty(directory);
+        }
         self.directories.retain(|directory| !is_removed(directory));
         self.groups.leftovers.lock().append(&mut self.directories);
     }
@@ -219,6 +224,11 @@ impl Drop for Group {
     fn drop(&mut self) {
         self.groups.remove(std::mem::take(&mut self.directories));
     }
+}
+
+/// Ends whatever is still in the group, where the kernel knows how (version 2, Linux 5.14).
+fn end(directory: &Path) {
+    let _ = set(&directory.join("cgroup.kill"), &1);
 }
 
 /// Lets go of what the kernel keeps of files that the run read or wrote: a removed group stays in

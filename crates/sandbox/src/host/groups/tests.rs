@@ -119,9 +119,13 @@ fn what_cannot_be_removed_yet_is_removed_later() {
     let root = tempfile::tempdir().unwrap();
     let busy = root.path().join("busy");
     fs::create_dir_all(busy.join("process")).unwrap();
+    fs::write(busy.join("cgroup.kill"), "").unwrap();
     let groups = Arc::new(Groups { places: Vec::new(), leftovers: Mutex::default() });
     groups.remove(vec![busy.clone()]);
     assert!(busy.exists());
+    // Whoever is still in it is ended.
+    assert_eq!(fs::read_to_string(busy.join("cgroup.kill")).unwrap(), "1");
+    fs::remove_file(busy.join("cgroup.kill")).unwrap();
     fs::remove_dir(busy.join("process")).unwrap();
     drop(groups);
     assert!(!busy.exists());

@@ -120,7 +120,7 @@ pub(super) fn foreign_numbers(_: &Target) -> Reached {
 }
 
 pub(super) fn dangerous_calls(_: &Target) -> Reached {
-    let calls: [(&str, i64); 16] = [
+    let calls: [(&str, i64); 19] = [
         ("bpf", libc::SYS_bpf),
         ("keyctl", libc::SYS_keyctl),
         ("add_key", libc::SYS_add_key),
@@ -137,9 +137,32 @@ pub(super) fn dangerous_calls(_: &Target) -> Reached {
         ("reboot", libc::SYS_reboot),
         ("swapon", libc::SYS_swapon),
         ("memfd_secret", libc::SYS_memfd_secret),
+        ("landlock_create_ruleset", libc::SYS_landlock_create_ruleset),
+        ("landlock_add_rule", libc::SYS_landlock_add_rule),
+        ("landlock_restrict_self", libc::SYS_landlock_restrict_self),
     ];
     // SAFETY: every pointer is null, so that a call that gets through does nothing.
     let open = |call: i64| unsafe { libc::syscall(call, 0usize, 0usize, 0usize, 0usize, 0usize) } >= 0
         || !matches!(last_error(), libc::EPERM | libc::ENOSYS);
     calls.into_iter().filter(|(_, call)| open(*call)).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// What a thread keeps to itself is not shown with its process.
+pub(super) fn own_descriptors(_: &Target) -> Reached {
+    extern "C" fn end(_: *mut libc::c_void) -> libc::c_int {
+        0
+    }
+    let mut reached = Vec::new();
+    let mut stack = vec![0u128; 4 << 10];
+    let flags = libc::CLONE_VM | libc::CLONE_SIGHAND | libc::CLONE_THREAD;
+    // SAFETY: the thread ends at once, on a stack that outlives it: this process ends with its last thread.
+    unsafe {
+        let thread = libc::clone(end, stack.as_mut_ptr_range().end.cast(), flags, std::ptr::null_mut());
+        note(&mut reached, "a thread with descriptors of its own", thread >= 0);
+        let unshare: libc::c_uint = 2;
+        let parted = libc::syscall(libc::SYS_close_range, 1000 as libc::c_uint, 1000 as libc::c_uint, unshare);
+        note(&mut reached, "parted from the descriptors of its threads", parted == 0);
+    }
+    std::mem::forget(stack);
+    reached
 }

@@ -19,25 +19,25 @@ pub(crate) const TIMES: usize = 8;
 pub(crate) const TAKEN: &str = "taken-";
 
 /// What one process got, written where the suite finds it.
-struct Tally {
+pub(super) struct Tally {
     file: File,
     bytes: u64,
     limit: u64,
 }
 
 impl Tally {
-    fn add(&mut self, bytes: usize) {
+    pub(super) fn add(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
         self.file.write_at(&self.bytes.to_ne_bytes(), 0).unwrap();
     }
 
-    fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.bytes >= self.limit
     }
 }
 
 /// Lets `count` processes take their share, and hold it until all have.
-fn together(target: &Target, count: usize, take: impl Fn(&mut Tally)) -> Reached {
+pub(super) fn together(target: &Target, count: usize, take: impl Fn(&mut Tally)) -> Reached {
     let mut children = Vec::new();
     for number in 0..count {
         // SAFETY: the child takes memory, waits and ends.
@@ -101,7 +101,7 @@ pub(super) fn unmapped_pages(target: &Target) -> Reached {
 }
 
 /// Writes until nothing more goes in.
-fn fill(descriptor: RawFd, piece: &[u8], tally: &mut Tally) {
+pub(super) fn fill(descriptor: RawFd, piece: &[u8], tally: &mut Tally) {
     // SAFETY: the piece lives through the call.
     unsafe {
         libc::fcntl(descriptor, libc::F_SETFL, libc::O_NONBLOCK);
@@ -129,24 +129,30 @@ pub(super) fn hidden_socket_pairs(target: &Target) -> Reached {
 }
 
 pub(super) fn socket_pairs(target: &Target) -> Reached {
-    together(target, 40, |tally| {
-        let mut kept: Vec<OwnedFd> = Vec::new();
-        while !tally.is_full() {
-            let mut pair = [-1; 2];
-            // SAFETY: room for two numbers, which are adopted once.
-            unsafe {
-                if libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr()) != 0 {
-                    break;
-                }
-                kept.extend(pair.map(|descriptor| OwnedFd::from_raw_fd(descriptor)));
-            }
-            for descriptor in pair {
-                with_large_buffers(descriptor);
-                fill(descriptor, &[7; 32 << 10], tally);
-            }
+    together(target, 40, filled_pairs)
+}
+
+pub(super) fn filled_pairs(tally: &mut Tally) {
+    while !tally.is_full() {
+        let Some(pair) = filled_pair(tally) else { break };
+        std::mem::forget(pair);
+    }
+}
+
+pub(super) fn filled_pair(tally: &mut Tally) -> Option<[OwnedFd; 2]> {
+    let mut pair = [-1; 2];
+    // SAFETY: room for two numbers, which are adopted once.
+    let owned = unsafe {
+        if libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr()) != 0 {
+            return None;
         }
-        std::mem::forget(kept);
-    })
+        pair.map(|descriptor| OwnedFd::from_raw_fd(descriptor))
+    };
+    for descriptor in pair {
+        with_large_buffers(descriptor);
+        fill(descriptor, &[7; 32 << 10], tally);
+    }
+    Some(owned)
 }
 
 pub(super) fn tcp_buffers(target: &Target) -> Reached {

@@ -4,6 +4,7 @@ mod bombs;
 mod files;
 mod kernel;
 mod kernel_memory;
+mod kernel_objects;
 mod network;
 mod processes;
 
@@ -62,6 +63,7 @@ pub(crate) const ATTACKS: &[(&str, Attack)] = &[
     ("new namespaces", kernel::namespaces),
     ("the other numbers of system calls", kernel::foreign_numbers),
     ("dangerous system calls", kernel::dangerous_calls),
+    ("threads with descriptors of their own", kernel::own_descriptors),
     ("changing the init's binary", files::init_binary),
     ("fork bomb", bombs::fork_bomb),
     ("fork bomb of detached processes", bombs::detached_fork_bomb),
@@ -80,6 +82,13 @@ pub(crate) const ATTACKS: &[(&str, Attack)] = &[
     ("memory bomb: queues of inotify", kernel_memory::inotify_queues),
     ("memory bomb: entries of epoll", kernel_memory::epoll_entries),
     ("memory bomb: tables of pages", kernel_memory::page_tables),
+    ("memory bomb: first threads that end", kernel_objects::first_threads_that_end),
+    ("memory bomb: sockets on the way", kernel_objects::sockets_on_the_way),
+    ("memory bomb: locks of files", kernel_objects::locks),
+    ("memory bomb: rules of Landlock", kernel_objects::landlock_rules),
+    ("memory bomb: terminals", kernel_objects::terminals),
+    ("memory bomb: open files of /proc", kernel_objects::files_of_proc),
+    ("memory bomb: queues, segments and keys", kernel_objects::queues_segments_keys),
     ("disk filler", bombs::disk_filler),
     ("disk filler: deleted files", bombs::disk_filler_deleted),
     ("disk filler: reserved space", bombs::disk_filler_reserved),

@@ -105,7 +105,7 @@ fn problems_of(name: &str, outcome: &RunOutcome, taken: u64) -> Vec<String> {
     let was_ended = match outcome.ended {
         Ended::Exited { code: 0 } => text.lines().any(|line| line == TRIED),
         // What thousands of ended processes leave is charged until the kernel has cleared it away.
-        Ended::MemoryLimit => name.starts_with("memory bomb") || name == "fork bomb of detached processes",
+        Ended::MemoryLimit { .. } => name.starts_with("memory bomb") || name == "fork bomb of detached processes",
         Ended::ProcessLimit => name.starts_with("fork bomb"),
         Ended::DiskLimit | Ended::DiskShort => name.starts_with("disk filler"),
         // Who counts what it took may have been held up until the end.

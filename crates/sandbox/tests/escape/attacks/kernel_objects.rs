@@ -1,0 +1,186 @@
+//! Having the kernel keep objects that belong to processes or files and are nobody's memory. Bounded like the
+//! attacks of `kernel_memory`.
+#![allow(unsafe_code, reason = "attackers make system calls as they please")]
+
+use std::fs::File;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+
+use super::kernel_memory::{filled_pair, filled_pairs, together};
+use super::{Reached, Target};
+
+/// What is left of the process shows neither memory nor descriptors under its own number.
+pub(super) fn first_threads_that_end(target: &Target) -> Reached {
+    together(target, 40, |tally| {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                filled_pairs(tally);
+                std::thread::sleep(std::time::Duration::from_secs(2));
+                // SAFETY: ends the process with all its threads.
+                unsafe { libc::_exit(0) };
+            });
+            // SAFETY: ends this thread alone; what the other borrows lies on a stack that stays.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+        });
+    })
+}
+
+/// Filled, sent to a socket of the own, and closed here.
+pub(super) fn sockets_on_the_way(target: &Target) -> Reached {
+    together(target, 20, |tally| {
+        let mut ways: Vec<(UnixStream, UnixStream)> = Vec::new();
+        while !tally.is_full() {
+            let Some(pair) = filled_pair(tally) else { break };
+            let is_sent = |ways: &[(UnixStream, UnixStream)]| {
+                let Some((way, _)) = ways.last() else { return false };
+                pair.iter().all(|socket| send(way.as_raw_fd(), socket.as_raw_fd()))
+            };
+            if !is_sent(&ways) {
+                let Ok(way) = UnixStream::pair() else { break };
+                ways.push(way);
+                if !is_sent(&ways) {
+                    break;
+                }
+            }
+        }
+        std::mem::forget(ways);
+    })
+}
+
+/// One byte, with a descriptor beside it.
+fn send(way: RawFd, descriptor: RawFd) -> bool {
+    let mut byte = 0u8;
+    let mut piece = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    let mut beside = [0u64; 3];
+    // SAFETY: the message is made of what lives through the call; the header has room for one number.
+    unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_iov = &raw mut piece;
+        message.msg_iovlen = 1;
+        message.msg_control = beside.as_mut_ptr().cast();
+        message.msg_controllen = libc::CMSG_SPACE(4) as _;
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        (*header).cmsg_level = libc::SOL_SOCKET;
+        (*header).cmsg_type = libc::SCM_RIGHTS;
+        (*header).cmsg_len = libc::CMSG_LEN(4) as _;
+        libc::CMSG_DATA(header).cast::<RawFd>().write_unaligned(descriptor);
+        libc::sendmsg(way, &raw const message, libc::MSG_DONTWAIT) == 1
+    }
+}
+
+/// Of every second byte of many files: who has many on one file has to go through them for the next.
+pub(super) fn locks(target: &Target) -> Reached {
+    const LOCK: usize = 192;
+    const OF_ONE_FILE: usize = 1_000;
+    together(target, 20, |tally| {
+        for number in 0.. {
+            let path = target.workspace.join(format!("locked-{}-{number}", std::process::id()));
+            let Ok(file) = File::create(path) else { break };
+            for at in 0..OF_ONE_FILE as i64 {
+                // SAFETY: zeros are a valid value, and it lives through the call.
+                let locked = unsafe {
+                    let mut lock: libc::flock = std::mem::zeroed();
+                    (lock.l_type, lock.l_start, lock.l_len) = (libc::F_WRLCK as _, at * 2, 1);
+                    libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const lock) == 0
+                };
+                if !locked {
+                    return;
+                }
+            }
+            std::mem::forget(file);
+            tally.add(OF_ONE_FILE * LOCK);
+            if tally.is_full() {
+                break;
+            }
+        }
+    })
+}
+
+/// One for each port.
+pub(super) fn landlock_rules(target: &Target) -> Reached {
+    const RULE: usize = 64;
+    const BIND: u64 = 1;
+    const NETWORK_PORT: usize = 2;
+    together(target, 8, |tally| {
+        while !tally.is_full() {
+            let handled = [0, BIND];
+            // SAFETY: the numbers live through the calls and have the sizes that are passed. The rules stay.
+            unsafe {
+                let rules = libc::syscall(libc::SYS_landlock_create_ruleset, handled.as_ptr(), 16usize, 0usize);
+                if rules < 0 {
+                    return;
+                }
+                for port in 0..=u64::from(u16::MAX) {
+                    let rule = [BIND, port];
+                    if libc::syscall(libc::SYS_landlock_add_rule, rules, NETWORK_PORT, rule.as_ptr(), 0usize) != 0 {
+                        return;
+                    }
+                    tally.add(RULE);
+                }
+            }
+        }
+    })
+}
+
+pub(super) fn terminals(target: &Target) -> Reached {
+    const BOTH_ENDS: usize = 24 << 10;
+    together(target, 8, |tally| {
+        while !tally.is_full() {
+            // SAFETY: texts that end with a zero byte, and a number that lives through the call. All stay open.
+            unsafe {
+                let master = libc::open(c"/dev/ptmx".as_ptr(), libc::O_RDWR | libc::O_NOCTTY | libc::O_NONBLOCK);
+                let unlocked: libc::c_int = 0;
+                if master < 0 || libc::ioctl(master, libc::TIOCSPTLCK, &raw const unlocked) != 0 {
+                    return;
+                }
+                if libc::ioctl(master, libc::TIOCGPTPEER, libc::O_RDWR | libc::O_NOCTTY) < 0 {
+                    return;
+                }
+                libc::write(master, [b'x'; 4000].as_ptr().cast(), 4000);
+                tally.add(BOTH_ENDS);
+            }
+        }
+    })
+}
+
+/// Each keeps a page for what was read of it.
+pub(super) fn files_of_proc(target: &Target) -> Reached {
+    const ONE: usize = 5 << 10;
+    together(target, 40, |tally| {
+        while !tally.is_full() {
+            let mut byte = [0];
+            let Ok(mut file) = File::open("/proc/self/maps") else { break };
+            if std::io::Read::read(&mut file, &mut byte).is_err() {
+                break;
+            }
+            std::mem::forget(file);
+            tally.add(ONE);
+        }
+    })
+}
+
+/// What has a size of its own, or lives longer than who made it.
+pub(super) fn queues_segments_keys(target: &Target) -> Reached {
+    const ONE: usize = 1 << 20;
+    together(target, 1, |tally| {
+        // SAFETY: plain numbers and static texts.
+        unsafe {
+            let segment = libc::shmget(libc::IPC_PRIVATE, ONE, 0o600);
+            let queue = libc::msgget(libc::IPC_PRIVATE, 0o600);
+            let semaphores = libc::semget(libc::IPC_PRIVATE, 1000, 0o600);
+            let (wish, mode) = (libc::O_CREAT | libc::O_RDWR, 0o600 as libc::mode_t);
+            let messages = libc::mq_open(c"/escape".as_ptr(), wish, mode, std::ptr::null::<libc::mq_attr>());
+            let key =
+                libc::syscall(libc::SYS_add_key, c"user".as_ptr(), c"escape".as_ptr(), c"x".as_ptr(), 1usize, -2isize);
+            let memory = libc::syscall(libc::SYS_memfd_create, c"x".as_ptr(), 0usize);
+            let secret = libc::syscall(libc::SYS_memfd_secret, 0usize);
+            let numbers = [segment, queue, semaphores, messages].map(libc::c_long::from);
+            for got in numbers.into_iter().chain([key, memory, secret]) {
+                if got >= 0 {
+                    // Whoever gets one gets any number of them.
+                    tally.add(1 << 30);
+                }
+            }
+        }
+    })
+}
