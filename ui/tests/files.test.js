@@ -31,7 +31,7 @@ const edit = () => page.getByRole('button', { name: 'Edit', exact: true });
 
 async function choose(name, action) {
   await row(name).getByRole('button', { name: `Actions for ${name}` }).click();
-  await page.getByRole('button', { name: action, exact: true }).click();
+  await page.getByRole('menuitem', { name: action, exact: true }).click();
 }
 
 before(async () => {
