@@ -133,7 +133,7 @@ test('a restore says what it does, wants the name, and shows what came of it', a
 
 test('the schedule is part of the page', async () => {
   await show('/settings/backup');
-  await page.getByLabel('Backups by themselves').selectOption('daily');
+  await page.getByLabel('Automatic backups').selectOption('daily');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByText('Saved', { exact: true }).waitFor();
   assert.equal((await call('GET', '/api/settings/backup')).schedule, 'daily');

@@ -438,7 +438,7 @@ const FIELDS: Record<string, [en: string, de: string]> = {
   workspace_limit_mb: ['Size of a workspace, in MB', 'Größe eines Arbeitsordners, in MB'],
   workspace_max_files: ['Files in a workspace', 'Dateien in einem Arbeitsordner'],
   env_allowlist: ['Environment variables that pass', 'Umgebungsvariablen, die durchkommen'],
-  schedule: ['Backups by themselves', 'Sicherungen von selbst'],
+  schedule: ['Automatic backups', 'Automatische Sicherungen'],
   hour: ['At which hour', 'Zu welcher Stunde'],
   keep: ['Daily backups that are kept', 'Tägliche Sicherungen, die bleiben'],
   limit_mb: ['Room for all backups, in MB', 'Platz für alle Sicherungen, in MB'],
