@@ -80,7 +80,7 @@ async fn what_is_no_backup_is_none() {
     std::os::unix::fs::symlink(folder.join(&name), folder.join("link.tar.gz")).expect("a link");
     std::fs::create_dir(folder.join("folder.tar.gz")).expect("a folder");
     let names: Vec<String> = list(&app).await.iter().map(|backup| text(backup, "name")).collect();
-    assert_eq!(names, [name.clone()]);
+    assert_eq!(names, std::slice::from_ref(&name));
     for none in [
         "before-migration-1-to-2.db",
         "link.tar.gz",
