@@ -103,6 +103,7 @@ test('a device is switched on, and is there with what it is', async () => {
       options: { applicationServerKey: Uint8Array.from(atob(key.replaceAll('-', '+').replaceAll('_', '/')), (c) => c.charCodeAt(0)).buffer },
       toJSON: () => given,
       unsubscribe: async () => {
+        window.ended = true;
         sessionStorage.removeItem('subscribed');
         kept = null;
         return true;
@@ -229,6 +230,11 @@ test('a device is woken no more after a question, or where its service has forgo
   await service.next();
   await page.getByText('the device is not there any more').waitFor();
   await page.getByRole('heading', { name: 'No device is woken yet' }).waitFor();
+  // The browser has not noticed, and would give the same address again.
+  await page.evaluate(() => (window.ended = false));
+  await page.getByRole('switch', { name: 'Wake this device', checked: false }).click();
+  await it.row('this device').waitFor();
+  assert.ok(await page.evaluate(() => window.ended));
 });
 
 test('nothing left the daemon, and no script failed', () => {

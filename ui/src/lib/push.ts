@@ -23,11 +23,6 @@ function bytesOf(base64url: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(text, (character) => character.charCodeAt(0));
 }
 
-const isSameKey = (subscription: PushSubscription, key: Uint8Array) => {
-  const own = new Uint8Array(subscription.options.applicationServerKey ?? new ArrayBuffer(0));
-  return own.length === key.length && own.every((byte, i) => byte === key[i]);
-};
-
 /** This device's subscription, if it has one. */
 export async function ownSubscription(): Promise<PushSubscription | null> {
   return (await (await registration())?.pushManager?.getSubscription()) ?? null;
@@ -45,13 +40,9 @@ export async function subscribe(): Promise<void> {
   const key = bytesOf(public_key);
   await navigator.serviceWorker.register(WORKER, { updateViaCache: 'none' });
   const { pushManager } = await navigator.serviceWorker.ready;
-  let subscription = await pushManager.getSubscription();
-  // Another daemon's, or from before the daemon had to make a new key.
-  if (subscription && !isSameKey(subscription, key)) {
-    await subscription.unsubscribe();
-    subscription = null;
-  }
-  subscription ??= await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key });
+  // One that the daemon does not know: of another key, or forgotten by the push service, which a browser may not notice.
+  await (await pushManager.getSubscription())?.unsubscribe();
+  const subscription = await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key });
   const { endpoint, keys } = subscription.toJSON();
   const body = { endpoint: endpoint ?? '', keys: { p256dh: keys?.p256dh ?? '', auth: keys?.auth ?? '' } };
   await ok(api.POST('/api/notifications/push/subscriptions', { body }));
