@@ -75,6 +75,7 @@ impl Drop for SmallDisk {
 }
 
 /// A daemon with the agent `scout`, whose workspaces are on a small disk; `None` where nobody may mount one.
+#[allow(clippy::print_stdout, reason = "a test that cannot be run says so")]
 async fn on_small_disk(options: &str) -> Option<(TestApp, SmallDisk)> {
     let app = TestApp::with_owner().await;
     let agents = app.data_dir().join("agents");
