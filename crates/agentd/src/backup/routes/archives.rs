@@ -77,7 +77,7 @@ pub(super) async fn create_backup(
 /// is a hundredth of it, 1 GiB at most. One is uploaded at a time; the same one once more is the same backup.
 #[utoipa::path(
     post, path = "/api/backups/upload", tag = "backups",
-    request_body(content = Vec<u8>, content_type = "application/gzip", description = "The archive"),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream", description = "The archive"),
     responses((status = 201, description = "The backup", body = BackupView)),
 )]
 pub(super) async fn upload_backup(

@@ -109,7 +109,7 @@ async fn their_number_and_their_size_are_bounded() {
     }
     app.post(BACKUPS).json(&json!({})).send().await.expect_error(409, "too_many_backups");
     let archive = std::fs::read(folder.join(&name)).expect("the archive");
-    let upload = app.post("/api/backups/upload").body("application/gzip", archive).send().await;
+    let upload = app.post("/api/backups/upload").body("application/octet-stream", archive).send().await;
     upload.expect_error(409, "too_many_backups");
     for number in 1..50 {
         app.delete(&format!("{BACKUPS}/copy-{number}.tar.gz")).send().await.expect_status(200);

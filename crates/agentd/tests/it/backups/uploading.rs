@@ -7,7 +7,7 @@ use crate::backup::refusing::repack;
 use crate::support::TestApp;
 
 async fn upload(app: &TestApp, archive: Vec<u8>) -> TestResponse {
-    app.post("/api/backups/upload").body("application/gzip", archive).send().await
+    app.post("/api/backups/upload").body("application/octet-stream", archive).send().await
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn one_is_uploaded_at_a_time_and_a_client_that_goes_away_leaves_nothing() 
     let app = TestApp::with_owner().await;
     let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Vec<u8>, std::io::Error>>(1);
     let body = futures_util::stream::unfold(receiver, async |mut receiver| Some((receiver.recv().await?, receiver)));
-    let request = app.post("/api/backups/upload").body("application/gzip", reqwest::Body::wrap_stream(body));
+    let request = app.post("/api/backups/upload").body("application/octet-stream", reqwest::Body::wrap_stream(body));
     let uploading = tokio::spawn(request.send());
     sender.send(Ok(vec![0x1f, 0x8b, 8, 0])).await.expect("it is taken");
     let mut eventually = Eventually::new();
