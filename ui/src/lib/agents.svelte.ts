@@ -36,10 +36,12 @@ class Agents {
   }
 
   async #fetch(name: string) {
-    const { data } = await api.GET('/api/agents/{name}', { params: { path: { name } } });
-    if (data) {
-      this.#whole.set(data.id, data);
-      this.#whole.set(data.svc_name, data);
+    const answer = await api.GET('/api/agents/{name}', { params: { path: { name } } }).catch(() => null);
+    // The daemon is away: whoever asks again may have more luck.
+    if (!answer) this.#asked.delete(name);
+    else if (answer.data) {
+      this.#whole.set(answer.data.id, answer.data);
+      this.#whole.set(answer.data.svc_name, answer.data);
     } else this.#whole.set(name, null);
   }
 }
