@@ -95,7 +95,8 @@ test('instructions have versions with differences, and an earlier one is restore
 test('a change that the agent proposes is shown as a difference and accepted', async () => {
   for (let i = 0; i < TURNS; i += 1) await call('POST', '/api/chat/messages/stream', { content: `${i}. Shorter, please.`, agent_id: 'expert' });
   await show('/agents');
-  await row('expert').getByText('1 proposal').waitFor();
+  // Its model is asked aside, when nobody else waits for it.
+  await row('expert').getByText('1 proposal').waitFor({ timeout: 60_000 });
   await row('expert').getByRole('link').click();
   await page.getByRole('link', { name: /Instructions/ }).click();
   const proposal = page.getByRole('region', { name: 'Proposed change' });

@@ -103,8 +103,8 @@ test('response times stand in charts, and as a table that knows no 0 for what wa
   await page.locator('canvas').first().waitFor();
   const chart = page.locator('figure').filter({ has: page.getByRole('heading', { name: 'Response time' }) });
   await chart.getByText('As a table').click();
-  const cells = await chart.locator('tbody td').allInnerTexts();
-  assert.ok(cells.includes('unknown') && cells.some((text) => /\d.*m?s$/.test(text)), cells.slice(-6).join());
+  // The minute that is under way comes with the next look.
+  for (const text of [/^unknown$/, /\d.*m?s$/]) await chart.locator('tbody td').filter({ hasText: text }).first().waitFor({ timeout: 90_000 });
 });
 
 test('an alert shows what it would come to, fires, is acknowledged, resolved and deleted', async () => {
