@@ -108,7 +108,7 @@ fn answer(request: &RecordedRequest, runs: &AtomicU64) -> Reply {
         ];
         return Reply::tool_calls(calls, USAGE);
     }
-    if asked.contains("Look after") {
+    if request.body["messages"].to_string().contains("Look after the house") {
         one_more(runs);
     }
     Reply::text(["I ", "have ", "looked ", "after ", "it, ", "and ", "all ", "is ", "well ", "now."], USAGE)
