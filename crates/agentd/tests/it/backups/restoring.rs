@@ -65,7 +65,13 @@ async fn elsewhere_secrets_come_with_the_passphrase_or_are_named() {
     // Its first key is the other's: both have the same seed.
     let own = new.post("/api/auth/keys").json(&json!({"name": "own"})).send().await.expect_status(200).json();
     let own_key = text(&own, "key");
-    let kept = new.post("/api/backups/upload").body("application/octet-stream", archive).send().await.expect_status(201).json();
+    let kept = new
+        .post("/api/backups/upload")
+        .body("application/octet-stream", archive)
+        .send()
+        .await
+        .expect_status(201)
+        .json();
     let name = text(&kept, "name");
     let wrong = restore(&new, &name, Some("another passphrase")).await;
     assert_eq!((&wrong["state"], &wrong["failure"]["code"]), (&json!("failed"), &json!("wrong_passphrase")), "{wrong}");
