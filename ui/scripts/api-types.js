@@ -34,9 +34,6 @@ function complete(part) {
 }
 for (const [name, schema] of Object.entries(schemas)) if (!sent.has(name)) complete(schema);
 
-const types = astToString(await openapiTS(document, { defaultNonNullable: false, emptyObjectsUnknown: true }));
-writeFileSync('src/lib/api-types.ts', `// Made from docs/openapi.json by scripts/api-types.js.\n${types}`);
-
 // The settings' forms are made from what the document says of their fields.
 const CATEGORIES = { sandbox: '/api/sandbox/config' };
 for (const name of ['profile', 'interface', 'agent', 'strategy', 'proactive', 'memory', 'browser', 'email', 'security', 'backup']) CATEGORIES[name] = `/api/settings/${name}`;
@@ -71,3 +68,14 @@ const forms = Object.fromEntries(
   }),
 );
 writeFileSync('src/lib/settings-forms.json', JSON.stringify(forms));
+
+// By these the page's own words for fields and choices are held against the document.
+const paths = (inside, fields) => fields.flatMap((each) => [{ ...each, path: `${inside}.${each.name}` }, ...paths(`${inside}.${each.name}`, each.fields ?? [])]);
+const all = Object.entries(forms).flatMap(([category, { fields }]) => paths(category, fields));
+const union = (names) => names.map((name) => `\n  | ${JSON.stringify(name)}`).join('');
+const settings = [
+  `export type SettingsField =${union(all.map(({ path }) => path))};`,
+  `export type SettingsChoice =${union(all.flatMap(({ path, enum: choices = [] }) => choices.map((choice) => `${path}=${choice}`)))};`,
+];
+const types = astToString(await openapiTS(document, { defaultNonNullable: false, emptyObjectsUnknown: true }));
+writeFileSync('src/lib/api-types.ts', ["// Made from docs/openapi.json by scripts/api-types.js.", types, ...settings, ''].join('\n'));
