@@ -50,6 +50,24 @@ test('an empty workspace says what to do', async () => {
   await page.getByRole('heading', { name: 'Nothing here yet' }).waitFor();
   await page.getByText('0 of 100,000 files').waitFor();
   assert.deepEqual(await lookAt(bench, ['/agents/ada/files']), []);
+  // A bar at 0 has one colour, in either theme.
+  for (const colorScheme of ['light', 'dark']) {
+    await page.emulateMedia({ colorScheme });
+    await page.waitForFunction((theme) => document.documentElement.dataset.theme === theme, colorScheme);
+    const picture = (await page.getByRole('progressbar').first().screenshot()).toString('base64');
+    const seen = await page.evaluate(async (picture) => {
+      const bitmap = await createImageBitmap(new Blob([Uint8Array.from(atob(picture), (c) => c.charCodeAt(0))]));
+      const context = new OffscreenCanvas(bitmap.width, bitmap.height).getContext('2d');
+      context.drawImage(bitmap, 0, 0);
+      // Through the middle, without the round ends.
+      const { data } = context.getImageData(8, bitmap.height >> 1, bitmap.width - 16, 1);
+      const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+      const pixels = new Set(Array.from({ length: data.length / 4 }, (_, i) => `#${[...data.slice(4 * i, 4 * i + 3)].map((part) => part.toString(16).padStart(2, '0')).join('')}`));
+      return { pixels: [...pixels], track: colour('--hover') };
+    }, picture);
+    assert.deepEqual(seen.pixels, [seen.track], colorScheme);
+  }
+  await page.emulateMedia({ colorScheme: 'light' });
 });
 
 test('files are uploaded, and one that is there is replaced only when that is wanted', async () => {
