@@ -185,7 +185,11 @@ export class Conversation {
     if (message && message.status !== 'running') return;
     this.session = session;
     if (message) message.parts = [];
-    void this.#follow(`/api/chat/sessions/${encodeURIComponent(session)}/stream`, {}).catch(() => {});
+    void this.#follow(`/api/chat/sessions/${encodeURIComponent(session)}/stream`, {}).catch(() => {
+      // It cannot be followed: nothing may wait for its end.
+      if (this.session === session) this.session = null;
+      void this.#sendNext();
+    });
   }
 
   /** Reads a reply to its end, over as many connections as that takes. */
@@ -235,8 +239,8 @@ export class Conversation {
       await this.#send(next);
     } catch (problem) {
       this.queue.unshift(next);
-      // The daemon is not done with the former reply, or writes one that was asked for elsewhere.
-      if (asApiError(problem).status === 409) setTimeout(() => void this.#sendNext(), 1000);
+      // The daemon is not done with the former reply, or writes one that was asked for elsewhere; or it has too much to do.
+      if ([408, 409, 429].includes(asApiError(problem).status)) setTimeout(() => void this.#sendNext(), 1000);
     }
   }
 
