@@ -115,15 +115,20 @@
     return keys.every((key) => around.has(key));
   };
 
+  const hashOf = (text) => {
+    let hash = 0x811c9dc5;
+    for (const character of text) hash = Math.imul(hash ^ character.codePointAt(0), 0x01000193) >>> 0;
+    return hash;
+  };
   // A number that stands for the attributes, for what has nothing else.
   const markOf = (element) => {
     const isTyped = element.matches(FIELDS) && !['radio', 'checkbox', ...BUTTONS].includes(element.type);
     const names = element.getAttributeNames().filter((name) => !(isTyped && name === 'value')).sort();
-    let hash = 0x811c9dc5;
-    for (const character of names.map((name) => `${name}=${element.getAttribute(name)}`).join('\n'))
-      hash = Math.imul(hash ^ character.codePointAt(0), 0x01000193) >>> 0;
-    return hash;
+    return hashOf(names.map((name) => `${name}=${element.getAttribute(name)}`).join('\n'));
   };
+  // And one for the texts beside it that its twins may have as well.
+  const aroundOf = (element, twins) =>
+    twins.length > 1 ? hashOf(pieces(surroundings(element, countAround(twins), Infinity).at, element).join('\n')) : null;
 
   const TEST_IDS = ['data-testid', 'data-test-id', 'data-test', 'data-qa', 'data-cy'];
   const quoted = (value) => '"' + value.replace(/["\\]/g, '\\$&').replace(/\n/g, '\\a ') + '"';
@@ -244,7 +249,7 @@
       return {
         fingerprint: {
           tag: element.localName, kind: kindOf(element), label, twins: twins.length, ordinal: twins.indexOf(element),
-          mark: markOf(element), ...keysOf(element, twins, label),
+          mark: markOf(element), around: aroundOf(element, twins), ...keysOf(element, twins, label),
         },
         alternatives: alternativesOf(element, label),
         is_secret: isSecret(element),
@@ -256,7 +261,8 @@
       const twins = twinsOf(element);
       return {
         tag: element.localName, kind: kindOf(element), label: labelOf(element), twins: twins.length,
-        ordinal: twins.indexOf(element), mark: markOf(element), has_keys: hasKeys(element, countAround(twins), keys, levels),
+        ordinal: twins.indexOf(element), mark: markOf(element), around: aroundOf(element, twins),
+        has_keys: hasKeys(element, countAround(twins), keys, levels),
       };
     },
 

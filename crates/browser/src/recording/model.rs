@@ -105,6 +105,9 @@ pub struct Fingerprint {
     pub levels: u32,
     /// Of its attributes; only for what can be told apart by nothing else.
     pub mark: u32,
+    /// Of the texts beside it, where others were called the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub around: Option<u32>,
 }
 
 /// What was found at a replay.
@@ -116,6 +119,7 @@ pub(crate) struct Compared {
     pub(crate) twins: u32,
     pub(crate) ordinal: u32,
     pub(crate) mark: u32,
+    pub(crate) around: Option<u32>,
     pub(crate) has_keys: bool,
 }
 
@@ -149,7 +153,8 @@ impl Fingerprint {
         }
         if self.twins > 1 {
             // Only its place among its twins tells it from them: nothing may have changed there.
-            let is_unchanged = (self.twins, self.ordinal, self.mark) == (found.twins, found.ordinal, found.mark);
+            let is_unchanged = (self.twins, self.ordinal, self.mark) == (found.twins, found.ordinal, found.mark)
+                && (self.around.is_none() || self.around == found.around);
             let reason = "looked the same as others beside it, and something has changed there";
             return if is_unchanged { Same } else { Other(reason.to_owned()) };
         }
@@ -227,10 +232,11 @@ mod tests {
 
     fn fingerprints() -> impl Strategy<Value = Fingerprint> {
         let keys = proptest::collection::vec("[A-C]", 0..3);
-        ("(a|button|input)", "(|text)", "[X-Z]?", 1..3_u32, 0..2_u32, keys, 0..3_u32, 0..2_u32).prop_map(
-            |(tag, kind, label, twins, ordinal, keys, levels, mark)| {
+        let around = proptest::option::of(0..2_u32);
+        ("(a|button|input)", "(|text)", "[X-Z]?", 1..3_u32, 0..2_u32, keys, 0..3_u32, 0..2_u32, around).prop_map(
+            |(tag, kind, label, twins, ordinal, keys, levels, mark, around)| {
                 let keys = if twins == 1 && !label.is_empty() { Vec::new() } else { keys };
-                Fingerprint { tag, kind, label, twins, ordinal: ordinal % twins, keys, levels, mark }
+                Fingerprint { tag, kind, label, twins, ordinal: ordinal % twins, keys, levels, mark, around }
             },
         )
     }
@@ -247,6 +253,7 @@ mod tests {
             twins: it.twins,
             ordinal: it.ordinal,
             mark: it.mark,
+            around: it.around,
             has_keys: true,
         }
     }
@@ -274,6 +281,7 @@ mod tests {
                     // Of several that are the same, none is picked by its place unless all is as it was.
                     let is_picked = recorded.keys.is_empty() && found.twins > 1;
                     prop_assert!(!is_picked || (recorded.twins, recorded.ordinal, recorded.mark) == (found.twins, found.ordinal, found.mark));
+                    prop_assert!(!is_picked || recorded.around.is_none() || recorded.around == found.around);
                 }
             }
         }

@@ -198,6 +198,15 @@ fn nothing_else_is_acted_on() {
             assert!(error.tried.len() > 2 && error.tried[0].selector.contains("nth-child"), "{:?}", error.tried);
         }
 
+        // Rows that nothing tells apart: by its place, unless something else stands there now.
+        let (first, second) = (row("Ada", "1"), row("Ada", "2"));
+        let tab = open(&context, &rows(&[first.clone(), second.clone(), bob.clone()])).await;
+        let steps = record(&context, &tab, &[json!({"action": "click", "selector": "tr:nth-child(1) button"})]).await;
+        let same = open(&context, &rows(&[first.clone(), second.clone(), carol.clone()])).await;
+        assert_eq!(replay(&context, &same, &steps).await.concat(), []);
+        assert_eq!(title(&same).await, "1");
+        refused(&context, &rows(&[row("Bob", "1"), second, first]), &steps[0]).await;
+
         // One button then: a second one of that name is not guessed at, nor is another one at its place.
         let tab = open(&context, &format!("<main><button {DONE}>Save</button><i></i></main>")).await;
         let steps = record(&context, &tab, &[json!({"action": "click", "selector": "main > button"})]).await;
