@@ -85,6 +85,19 @@ impl Selector {
         }
     }
 
+    /// Whether it means nothing on another day, or on a page that has changed: a number of a snapshot, and a point.
+    pub(crate) fn is_passing(&self) -> bool {
+        matches!(self, Self::Reference { .. } | Self::Point(_))
+    }
+
+    /// The same place of the element that has this number.
+    pub(crate) fn of_number(&self, number: &str) -> String {
+        match self.point().and_then(|point| point.split_once(',')) {
+            Some((x, y)) => format!("{number} point={x}%,{y}%"),
+            None => number.to_owned(),
+        }
+    }
+
     /// Where the element is acted on, if not in its middle.
     pub(crate) fn point(&self) -> Option<&str> {
         match self {
@@ -92,6 +105,12 @@ impl Selector {
             _ => None,
         }
     }
+}
+
+/// Whether it names a point, and no element.
+#[must_use]
+pub fn is_point(selector: &str) -> bool {
+    matches!(Selector::parse(selector), Ok(Selector::Point(_)))
 }
 
 /// Both parts, without their signs.
@@ -162,6 +181,22 @@ mod tests {
         {
             assert_eq!(Selector::parse(text).unwrap_err().code(), "invalid_action", "{text}");
         }
+    }
+
+    #[test]
+    fn a_point_stays_the_same_point_of_a_numbered_element() {
+        for (text, expected) in [
+            ("point=40%, 25.5%", "@1000000 point=40%,25.5%"),
+            ("  @3 point=0%,99%", "@1000000 point=0%,99%"),
+            ("@3", "@1000000"),
+            ("text=point=1%,2%", "@1000000"),
+        ] {
+            let parsed = Selector::parse(text).unwrap();
+            let numbered = parsed.of_number("@1000000");
+            assert_eq!(numbered, expected, "{text}");
+            assert_eq!(Selector::parse(&numbered).unwrap().point(), parsed.point(), "{text}");
+        }
+        assert!(is_point(" point=1%,2%") && !is_point("@3 point=1%,2%") && !is_point("point=1") && !is_point("point"));
     }
 
     proptest! {

@@ -57,13 +57,13 @@ impl Tab {
         let parsed = Selector::parse(given)?;
         let Fingerprint { tag, kind, .. } = &described.fingerprint;
         let is_surface = SURFACES.contains(&tag.as_str()) || kind == "range";
-        if matches!(parsed, Selector::Point(_)) && is_surface {
+        if parsed.point().is_some() && is_surface {
             let reason = format!("`{given}` is in `{tag}`, where no replay would find it; name an element");
             return Err(BrowserError::Invalid(reason));
         }
         let Some(pin) = self.pin(&subject).await? else { return Ok(None) };
         let mut alternatives = Vec::new();
-        if !matches!(parsed, Selector::Reference { .. } | Selector::Point(_)) {
+        if !parsed.is_passing() {
             alternatives.push(Alternative { kind: AlternativeKind::Given, selector: given.to_owned() });
         }
         let (test_ids, others): (Vec<_>, Vec<_>) =

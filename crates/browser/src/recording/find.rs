@@ -125,9 +125,8 @@ impl Tab {
         } else {
             let selector = &alternative.selector;
             match Selector::parse(selector) {
-                // A number means nothing in another snapshot, and a point nothing on a page that has changed.
-                Ok(Selector::Reference { .. } | Selector::Point(_)) | Err(_) => return Ok(Matches::None),
-                Ok(parsed) => self.matches(frames, &parsed, selector).await,
+                Ok(parsed) if !parsed.is_passing() => self.matches(frames, &parsed, selector).await,
+                Ok(_) | Err(_) => return Ok(Matches::None),
             }
         };
         match found {

@@ -15,6 +15,7 @@ use super::secrets::{CredentialsInUrl, Secrets, numbers_in, without_credentials}
 use super::tabs::Tabs;
 use crate::action::{Action, DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS};
 use crate::error::millis;
+use crate::selector::Selector;
 use crate::tab::Deadline;
 use crate::{ActionOutcome, ActionRequest, BrowserError, Context, ElementState, Tab};
 
@@ -159,16 +160,12 @@ impl Recorder {
 
 /// A number of a snapshot means nothing later, nor does a point.
 fn name_by_selector(asked: &mut Map<String, Value>, target: &RecordedTarget) {
-    let given = asked.get(&target.parameter).and_then(Value::as_str).map(str::trim).unwrap_or_default();
-    let is_passing = given.starts_with('@') || is_point(given);
+    let given = asked.get(&target.parameter).and_then(Value::as_str).unwrap_or_default();
+    let is_passing = Selector::parse(given).is_ok_and(|given| given.is_passing());
     let best = target.alternatives.iter().find(|found| found.kind != AlternativeKind::Label);
     if let Some(best) = best.filter(|_| is_passing) {
         asked.insert(target.parameter.clone(), best.selector.clone().into());
     }
-}
-
-fn is_point(selector: &str) -> bool {
-    selector.trim_start().starts_with("point=")
 }
 
 /// Does it, to elements that are known by then.
@@ -193,10 +190,7 @@ async fn reach(
             let one = aim(tab, parameter, selector, deadline).await?;
             names.push((one.pin.selector(), selector.clone()));
             // The point of an element that is pointed at is not its middle.
-            *selector = match is_point(selector) {
-                true => format!("{} {}", one.pin.selector(), selector.trim()),
-                false => one.pin.selector(),
-            };
+            *selector = Selector::parse(selector)?.of_number(&one.pin.selector());
             aimed.push(one);
         }
         if !names.is_empty() {

@@ -88,7 +88,7 @@ impl Browser {
 fn check_selectors(actor: &Actor, fields: &ActionFields) -> Result<(), BrowserError> {
     let mut problems = Problems::new();
     for (name, selector) in [("selector", &fields.selector), ("source", &fields.source), ("target", &fields.target)] {
-        let is_point = selector.as_deref().is_some_and(|text| text.trim_start().starts_with("point="));
+        let is_point = selector.as_deref().is_some_and(agentd_browser::is_point);
         let message = "a point is for people who see the page: name the element, as `@3` of the last snapshot";
         problems.require(!is_point || !matches!(actor, Actor::Agent(_)), name, message);
     }
