@@ -121,6 +121,22 @@ pub(super) struct SocketHeaders {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
+pub(super) struct SocketMessage {
+    pub(super) request_id: RequestId,
+    pub(super) timestamp: f64,
+    pub(super) response: SocketData,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SocketData {
+    pub(super) opcode: f64,
+    /// Of bytes, in base64.
+    pub(super) payload_data: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct SocketEnded<'a> {
     pub(super) request_id: RequestId,
     pub(super) timestamp: f64,

@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 use super::{act, get, has_chromium, open, start};
 use crate::support::{TestApp, TestResponse};
 
+const TALKS: &str = "<script>const socket = new WebSocket(`ws://${location.host}/echo`);
+    socket.onopen = () => socket.send('hello'); socket.onmessage = () => document.documentElement.id = 'heard'</script>";
 /// Titles are what the tests read.
 const ECHO: &str = "<script>fetch('/mocked').then(a => a.text()).then(t => document.title = 'got ' + t)</script>";
 
@@ -48,6 +50,9 @@ async fn requests_are_listed_recorded_and_mocked() {
     let private = get(&app, "/api/browser/requests?url=10.0.0.1").await;
     assert_eq!(private["total"], 1, "{private:#}");
 
+    open(&app, &pages.page(TALKS)).await;
+    act(&app, json!({"action": "wait_for_selector", "selector": "#heard", "state": "attached"})).await;
+
     let har = app.post("/api/browser/har/stop").send().await.expect_status(200).json();
     let schema = serde_json::from_str(include_str!("../../data/har-1.2.schema.json")).expect("JSON");
     let problems = Schema::trusted(schema).validate(&har, 10_000_000);
@@ -61,6 +66,10 @@ async fn requests_are_listed_recorded_and_mocked() {
         (&of("/mocked")["response"]["content"]["text"], &of("/mocked")["_mocked"]),
         (&json!("ours"), &json!(true))
     );
+    let messages = of("/echo")["_webSocketMessages"].as_array().expect("messages");
+    let said: Vec<_> = messages.iter().map(|one| (&one["type"], &one["data"], &one["opcode"])).collect();
+    let hello = &json!("hello");
+    assert_eq!(said, [(&json!("send"), hello, &json!(1)), (&json!("receive"), hello, &json!(1))]);
     assert!(of(&url)["response"]["content"]["text"].as_str().is_some_and(|text| text.contains("fetch(")));
     app.post("/api/browser/har/stop").send().await.expect_error(409, "har_not_running");
 

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::{FromRequestParts, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use parking_lot::Mutex;
@@ -67,6 +68,7 @@ async fn answer(State(pages): State<Pages>, request: Request) -> Response {
     pages.headers.lock().insert(path.clone(), headers.collect());
     match &*path {
         "/never" => std::future::pending().await,
+        "/echo" => echo(request).await,
         "/file" => {
             let disposition = "attachment; filename=\"report 1.txt\"";
             ([(header::CONTENT_DISPOSITION, disposition)], "the report").into_response()
@@ -75,5 +77,20 @@ async fn answer(State(pages): State<Pages>, request: Request) -> Response {
             Some(html) => Html(html.clone()).into_response(),
             None => (StatusCode::NOT_FOUND, Html("<title>nothing here</title>")).into_response(),
         },
+    }
+}
+
+/// A WebSocket that says everything again.
+async fn echo(request: Request) -> Response {
+    let (mut parts, _) = request.into_parts();
+    match WebSocketUpgrade::from_request_parts(&mut parts, &()).await {
+        Ok(upgrade) => upgrade.on_upgrade(|mut socket| async move {
+            while let Some(Ok(message)) = socket.recv().await {
+                if socket.send(message).await.is_err() {
+                    return;
+                }
+            }
+        }),
+        Err(refused) => refused.into_response(),
     }
 }

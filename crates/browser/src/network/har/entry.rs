@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::events::{self, HeaderMap, Response};
+use super::sockets::{Message, Messages};
 use super::timings::timings;
 use super::{Body, MAX_BODY_BYTES, MAX_URL_BYTES, RequestId, page_id};
 use crate::network::{cut, events as network};
@@ -37,6 +38,7 @@ pub(super) struct Entry {
     error: Option<String>,
     pub(super) is_mocked: bool,
     pub(super) body: Option<Body>,
+    pub(super) messages: Messages,
 }
 
 #[derive(Debug)]
@@ -76,6 +78,7 @@ impl Entry {
             error: None,
             is_mocked: false,
             body: None,
+            messages: Messages::default(),
         }
     }
 
@@ -149,10 +152,28 @@ impl Entry {
         if self.is_mocked {
             entry["_mocked"] = true.into();
         }
+        if self.kind == "websocket" {
+            entry["_webSocketMessages"] = self.messages.kept.iter().map(Message::json).collect();
+        }
+        let left_out = self.left_out();
+        if !left_out.is_empty() {
+            entry["comment"] = format!("left out: {}", left_out.join(", ")).into();
+        }
         if let Some(error) = &self.error {
             entry["_error"] = error.as_str().into();
         }
         entry
+    }
+
+    /// What there was no room for, but for its body.
+    fn left_out(&self) -> Vec<String> {
+        let is_cut = |headers: &Option<HeaderMap>| headers.as_ref().is_some_and(HeaderMap::is_empty);
+        let is_stripped = self.response.as_ref().is_some_and(|response| response.is_stripped);
+        let has_no_headers = is_stripped || is_cut(&self.sent_headers) || is_cut(&self.received_headers);
+        let headers = has_no_headers.then(|| "headers".to_owned());
+        let messages = self.messages.left_out;
+        let messages = (messages > 0).then(|| format!("{messages} messages"));
+        headers.into_iter().chain(messages).collect()
     }
 
     fn request(&self) -> Value {

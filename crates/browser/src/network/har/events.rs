@@ -74,9 +74,22 @@ pub(super) struct Response {
     pub(super) encoded_data_length: f64,
     #[serde(default)]
     pub(super) timing: Option<Timing>,
+    /// Without what did not fit.
+    #[serde(skip)]
+    pub(super) is_stripped: bool,
 }
 
 impl Response {
+    /// What a server can make long.
+    pub(super) fn bytes(&self) -> usize {
+        bytes_of(&self.headers) + self.status_text.len() + self.mime_type.len()
+    }
+
+    pub(super) fn stripped(self) -> Self {
+        let (headers, status_text, mime_type) = Default::default();
+        Self { headers, status_text, mime_type, is_stripped: true, ..self }
+    }
+
     pub(super) fn of_socket(status: i64, status_text: String, headers: HeaderMap) -> Self {
         Self { status, status_text, headers, ..Self::default() }
     }

@@ -1,9 +1,13 @@
-//! A HAR 1.2: what was requested between a start and a stop, with headers, timings, and the bodies of texts.
+//! A HAR 1.2: what was requested between a start and a stop, with headers, timings, the bodies of texts, and what was
+//! said through sockets.
 //!
-//! Bounded: entries, one body, and all texts together. What is left out is said where it would be.
+//! Bounded: entries, messages, one body, and all texts together. What is left out is said where it would be.
 
 mod entry;
 mod events;
+mod sockets;
+#[cfg(test)]
+mod tests;
 mod timings;
 
 use std::collections::{HashMap, VecDeque};
@@ -12,17 +16,17 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::events::{self as network, Failed, RequestId, SocketAnswered, SocketCreated, SocketEnded, SocketHandshake};
+use super::events::{self as network, Failed, RequestId};
 use super::{cut, events::is_sent};
 use crate::cdp::{Connection, Event, SessionId};
 use crate::tab::QUICK;
 use entry::{Entry, rfc3339};
-use events::{DataReceived, ExtraReceived, ExtraSent, Finished, HeaderMap, Lifecycle, Received, Response, WillBeSent};
+use events::{DataReceived, ExtraReceived, ExtraSent, Finished, HeaderMap, Lifecycle, Received, WillBeSent};
 
 pub(super) const MAX_BODY_BYTES: usize = 1 << 20;
 const MAX_ENTRIES: usize = 5_000;
 const MAX_PAGES: usize = 500;
-/// Addresses, headers and bodies of all entries.
+/// Addresses, headers, bodies and messages of all entries.
 const MAX_BYTES: usize = 32 << 20;
 const MAX_URL_BYTES: usize = 64 << 10;
 /// Headers and marks that come before their request.
@@ -38,6 +42,8 @@ pub(crate) struct HarRecorder {
     /// What each tab shows.
     shown: HashMap<Arc<str>, usize>,
     bytes: usize,
+    /// Of all sockets.
+    messages: usize,
     left_out: u64,
     now: f64,
     offset: f64,
@@ -111,11 +117,13 @@ impl HarRecorder {
             "Network.requestWillBeSent" => self.will_be_sent(event.read()?, tab),
             "Network.requestWillBeSentExtraInfo" => {
                 let ExtraSent { request_id, headers } = event.read()?;
+                let headers = self.fitting(headers);
                 self.extra(&request_id, Early::Sent(headers));
             }
             "Network.responseReceived" => self.received(event.read()?, tab),
             "Network.responseReceivedExtraInfo" => {
                 let ExtraReceived { request_id, headers } = event.read()?;
+                let headers = self.fitting(headers);
                 self.extra(&request_id, Early::Received(headers));
             }
             "Network.dataReceived" => {
@@ -139,42 +147,6 @@ impl HarRecorder {
             _ => self.socket(event, tab)?,
         }
         None
-    }
-
-    fn socket(&mut self, event: &Event, tab: Option<&Arc<str>>) -> Option<()> {
-        match &*event.method {
-            "Network.webSocketCreated" => {
-                let it: SocketCreated<'_> = event.read()?;
-                let times = (self.now, self.now + self.offset);
-                let page = tab.and_then(|tab| self.shown.get(tab).copied());
-                self.add(Entry::new(it.request_id, "GET", &it.url, "websocket", times, page), HeaderMap::new());
-            }
-            "Network.webSocketWillSendHandshakeRequest" => {
-                let it: SocketHandshake = event.read()?;
-                self.with(&it.request_id, |entry| {
-                    (entry.started, entry.wall) = (it.timestamp, it.wall_time);
-                    entry.request_headers = it.request.headers;
-                });
-            }
-            "Network.webSocketHandshakeResponseReceived" => {
-                let it: SocketAnswered = event.read()?;
-                let answer = it.response;
-                self.with(&it.request_id, |entry| {
-                    let response = Response::of_socket(answer.status, answer.status_text, answer.headers);
-                    entry.answer(response, it.timestamp);
-                });
-            }
-            "Network.webSocketFrameError" => {
-                let it: SocketEnded<'_> = event.read()?;
-                self.with(&it.request_id, |entry| entry.fail(it.timestamp, cut(&it.error_message, 200)));
-            }
-            "Network.webSocketClosed" => {
-                let it: SocketEnded<'_> = event.read()?;
-                self.with(&it.request_id, |entry| entry.end(it.timestamp));
-            }
-            _ => {}
-        }
-        Some(())
     }
 
     pub(super) fn mocked(&mut self, request_id: &RequestId) {
@@ -230,6 +202,7 @@ impl HarRecorder {
             Some(response) => {
                 let has_extra = it.redirect_has_extra_info;
                 let to = cut(&it.request.url, MAX_URL_BYTES);
+                let response = self.fitting_response(response);
                 self.with(&it.request_id, |entry| entry.redirected(response, has_extra, to, it.timestamp));
             }
             // Two processes tell of it.
@@ -293,11 +266,10 @@ impl HarRecorder {
             }
             self.add(entry, HeaderMap::new());
         }
-        let bytes = events::bytes_of(&it.response.headers);
-        self.bytes += bytes;
+        let response = self.fitting_response(it.response);
         self.with(&it.request_id, |entry| {
             entry.has_extra = Some(it.has_extra_info);
-            entry.answer(it.response, it.timestamp);
+            entry.answer(response, it.timestamp);
         });
     }
 
@@ -332,14 +304,8 @@ impl HarRecorder {
             return;
         };
         match extra {
-            Early::Sent(headers) => {
-                self.bytes += events::bytes_of(&headers);
-                entry.sent_headers = Some(headers);
-            }
-            Early::Received(headers) => {
-                self.bytes += events::bytes_of(&headers);
-                entry.received_headers = Some(headers);
-            }
+            Early::Sent(headers) => entry.sent_headers = Some(headers),
+            Early::Received(headers) => entry.received_headers = Some(headers),
             Early::Mocked => entry.is_mocked = true,
         }
     }
