@@ -105,14 +105,17 @@ const answers = {
     const one = await browser.newContext({ storageState: state });
     const page = await one.newPage();
     await page.goto(url);
+    await page.locator('#done').waitFor({ state: 'attached' });
     const title = await page.title();
     await one.close();
     return { title };
   },
   state_after: async ({ url }) => {
     const one = await browser.newContext();
-    await (await one.newPage()).goto(url);
-    const state = await one.storageState();
+    const page = await one.newPage();
+    await page.goto(url);
+    await page.locator('#done').waitFor({ state: 'attached' });
+    const state = await one.storageState({ indexedDB: true });
     await one.close();
     return { state };
   },

@@ -92,11 +92,24 @@ impl Site {
     }
 }
 
-/// Sets a cookie that scripts cannot see, and an item of the storage; the title is what it was sent.
+const DATABASE: &str = "<script>(async () => {
+    const asked = (request) => new Promise((done) => request.onsuccess = () => done(request.result));
+    const opening = indexedDB.open('notes', 3);
+    opening.onupgradeneeded = () => opening.result.createObjectStore('words').createIndex('by', 'by');
+    const store = (await asked(opening)).transaction('words', 'readwrite').objectStore('words');
+    const found = await asked(store.index('by').get('me'));
+    document.title += found ? ` ${found.map.get('k')[2]} ${found.big} ${found.when.getTime()}` : ' nothing';
+    const map = new Map([['k', new Uint8Array([1, 2, 250])]]);
+    await asked(store.put({ by: 'me', map, big: 12n, when: new Date(7) }, new Date(9)));
+    document.documentElement.id = 'done';
+})()</script>";
+
+/// Sets a cookie that scripts cannot see, an item of the storage, and a record of a database; the title is what there
+/// was of them.
 async fn remember(headers: HeaderMap) -> Response {
     let sent = headers.get(header::COOKIE).and_then(|cookie| cookie.to_str().ok()).unwrap_or("no cookie");
     let page = format!(
-        "<!doctype html><title>{sent}</title><script>document.title += ' ' + localStorage.item; localStorage.item = 'ä \\u2603'</script>"
+        "<!doctype html><title>{sent}</title><script>document.title += ' ' + localStorage.item; localStorage.item = 'ä \\u2603'</script>{DATABASE}"
     );
     ([(header::SET_COOKIE, "kept=yes; HttpOnly; Max-Age=3600; SameSite=Lax")], Html(page)).into_response()
 }

@@ -54,5 +54,5 @@ pub use screencast::{MAX_FRAMES_PER_SECOND, Pace, Viewer};
 pub use screenshot::{Area, ImageFormat};
 pub use selector::is_point;
 pub use snapshot::{MAX_ELEMENTS, Snapshot};
-pub use storage_state::{MAX_STATE_BYTES, OriginStorage, StorageState, StoredItem};
+pub use storage_state::{Database, LeftOut, MAX_STATE_BYTES, OriginStorage, SavedState, StorageState, StoredItem};
 pub use tab::{Dialog, DialogAnswer, LoadState, Tab, TabInfo};

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use agentd_browser::{Action, Browser, BrowserOptions, LoadState, StorageState};
+use agentd_browser::{Action, Browser, BrowserOptions, ElementState, LoadState, StorageState};
 use agentd_browser_bench::Outcome;
 use agentd_browser_bench::figures::Sample;
 use agentd_browser_bench::peer::Playwright;
@@ -134,17 +134,22 @@ async fn suite(
 
 /// Whether each side's saved state is taken by the other.
 async fn states(browser: &Browser, peer: &mut Playwright, site: &Site) -> Outcome<bool> {
-    const KEPT: &str = "kept=yes ä \u{2603}";
+    const KEPT: &str = "kept=yes ä \u{2603} 250 12 7";
     let url = format!("{}/remember", site.base());
     let goto = || Action::Goto { url: url.clone(), wait_until: LoadState::Load };
+    let done = || Action::WaitForSelector { selector: "#done".to_owned(), state: ElementState::Attached };
     let context = browser.context().await?;
-    context.open_tab().await?.act(goto()).await?;
-    let state = serde_json::to_value(context.storage_state().await?)?;
+    let tab = context.open_tab().await?;
+    tab.act(goto()).await?;
+    tab.act(done()).await?;
+    let state = serde_json::to_value(context.storage_state().await?.state)?;
     let there = peer.title_with(&state, &url).await?;
     let state: StorageState = serde_json::from_value(peer.state_after(&url).await?)?;
     let context = browser.context().await?;
     context.restore_storage_state(&state).await?;
-    let here = context.open_tab().await?.act(goto()).await?.title;
+    let tab = context.open_tab().await?;
+    tab.act(goto()).await?;
+    let here = tab.act(done()).await?.title;
     println!("states: ours in Playwright {there:?}, Playwright's here {here:?}");
     Ok(there == KEPT && here == KEPT)
 }

@@ -1,7 +1,7 @@
 //! Kept states of being signed in, in the form of Playwright's storage states.
 
 use agentd_base::Timestamp;
-use agentd_browser::{Cookie, OriginStorage, StorageState, StoredItem};
+use agentd_browser::{Cookie, Database, LeftOut, OriginStorage, StorageState, StoredItem};
 use agentd_web::{ApiError, ErrorBody, Json, Path};
 use axum::extract::State;
 use http::StatusCode;
@@ -20,7 +20,7 @@ pub(super) struct AuthStateView {
     name: String,
     /// How many cookies are in it.
     cookies: u64,
-    /// The local storage of how many sites is in it.
+    /// What how many sites have stored is in it.
     origins: u64,
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
@@ -33,6 +33,31 @@ impl From<AuthState> for AuthStateView {
         let AuthState { name, cookies, origins, created_at, updated_at } = state;
         Self { name, cookies, origins, created_at, updated_at }
     }
+}
+
+/// A database of a site.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BrowserDatabaseName)]
+struct DatabaseView {
+    #[schema(example = "https://example.com")]
+    origin: String,
+    database: String,
+}
+
+impl From<LeftOut> for DatabaseView {
+    fn from(LeftOut { origin, database }: LeftOut) -> Self {
+        Self { origin, database }
+    }
+}
+
+/// A state that was kept just now.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SavedBrowserAuthState)]
+pub(super) struct SavedStateView {
+    #[serde(flatten)]
+    state: AuthStateView,
+    /// Databases that are not in it: they do not fit, or hold what has no form, such as files or keys. 100 at most.
+    left_out: Vec<DatabaseView>,
 }
 
 /// In the order of their names.
@@ -59,6 +84,10 @@ struct OriginView {
     #[serde(default)]
     #[schema(required = false)]
     local_storage: Vec<ItemView>,
+    /// Databases with their stores and records.
+    #[serde(default, rename = "indexedDB", skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false, value_type = Vec<Object>, max_items = 1_000)]
+    indexed_db: Vec<Database>,
 }
 
 /// As Playwright's `storageState` writes and reads it.
@@ -79,6 +108,7 @@ impl From<StateView> for StorageState {
         let origin = |origin: OriginView| OriginStorage {
             origin: origin.origin,
             local_storage: origin.local_storage.into_iter().map(item).collect(),
+            indexed_db: origin.indexed_db,
         };
         Self {
             cookies: state.cookies.into_iter().map(Cookie::from).collect(),
@@ -93,6 +123,7 @@ impl From<StorageState> for StateView {
         let origin = |origin: OriginStorage| OriginView {
             origin: origin.origin,
             local_storage: origin.local_storage.into_iter().map(item).collect(),
+            indexed_db: origin.indexed_db,
         };
         Self {
             cookies: state.cookies.into_iter().map(CookieView::from).collect(),
@@ -129,22 +160,24 @@ pub(super) async fn list_browser_auth_states(State(browser): State<Browser>) -> 
     Ok(Json(AuthStateList { total: states.len(), auth_states: states }))
 }
 
-/// Keep cookies and local storage under a name
+/// Keep cookies, local storage and databases under a name
 ///
 /// Those of the session, of all sites that it has shown, or those of the request. They are sealed. A state of that name
-/// is replaced; 100 at most, of 8 MiB each.
+/// is replaced; 100 at most, of 8 MiB each. Databases that do not fit are left out, and named.
 #[utoipa::path(post, path = "/api/browser/auth-states", tag = "browser", request_body = NewAuthState,
     responses(
-        (status = 201, body = AuthStateView),
+        (status = 201, body = SavedStateView),
         (status = 409, body = ErrorBody,
-            description = "`browser_not_running`: there is no session; `too_much`, `too_many_auth_states`"),
+            description = "`browser_not_running`: there is no session; `too_much`, `too_many_auth_states`; `timeout`"),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
     ))]
 pub(super) async fn save_browser_auth_state(
     State(browser): State<Browser>,
     Json(new): Json<NewAuthState>,
-) -> Result<(StatusCode, Json<AuthStateView>), ApiError> {
-    let saved = browser.save_auth_state(new.name, new.state.map(StorageState::from)).await?;
-    Ok((StatusCode::CREATED, Json(saved.into())))
+) -> Result<(StatusCode, Json<SavedStateView>), ApiError> {
+    let (state, left_out) = browser.save_auth_state(new.name, new.state.map(StorageState::from)).await?;
+    let left_out = left_out.into_iter().map(DatabaseView::from).collect();
+    Ok((StatusCode::CREATED, Json(SavedStateView { state: state.into(), left_out })))
 }
 
 /// What is in a state, for a key of scope `full`
@@ -169,7 +202,9 @@ pub(super) async fn get_browser_auth_state(
     responses(
         (status = 200, body = AuthStateView),
         (status = 404, body = ErrorBody, description = "`auth_state_not_found`"),
-        (status = 409, body = ErrorBody, description = "`auth_state_lost`: a backup came without its contents"),
+        (status = 409, body = ErrorBody, description = "`auth_state_lost`: a backup came without its contents; \
+            `timeout`, `too_many_tabs`"),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
         (status = 503, body = ErrorBody, description = "`browser_unavailable`: there is no Chromium"),
     ))]
 pub(super) async fn restore_browser_auth_state(

@@ -1,9 +1,9 @@
-//! States of being signed in: cookies and local storage, kept for another day.
+//! States of being signed in: cookies, local storage and databases of sites, kept for another day.
 //!
 //! Invariant: what is in a state is sealed, and leaves only where an owner asks for it.
 
 use agentd_base::{Problems, Secret};
-use agentd_browser::StorageState;
+use agentd_browser::{LeftOut, SavedState, StorageState};
 use agentd_store::Tx;
 
 use super::Browser;
@@ -24,16 +24,21 @@ impl Browser {
         Ok(store::list_auth_states(&mut self.0.context.db.read().await?).await?)
     }
 
-    /// Keeps a state, in place of the one of that name: the one that is given, or else that of the session.
+    /// Keeps a state, in place of the one of that name: the one that is given, or else that of the session. Answers as
+    /// well which databases could not be in it.
     ///
     /// # Errors
     /// There is no session, it is too large, or there are too many.
-    pub async fn save_auth_state(&self, name: String, given: Option<StorageState>) -> Result<AuthState, BrowserError> {
+    pub async fn save_auth_state(
+        &self,
+        name: String,
+        given: Option<StorageState>,
+    ) -> Result<(AuthState, Vec<LeftOut>), BrowserError> {
         let mut problems = Problems::new();
         problems.require(AuthState::is_name(&name), "name", AuthState::NAME_RULE);
         problems.into_result().map_err(|problems| BrowserError::Invalid { problems })?;
-        let state = match given {
-            Some(state) => state,
+        let SavedState { state, left_out } = match given {
+            Some(state) => SavedState { state, left_out: Vec::new() },
             None => self.running()?.context().storage_state().await?,
         };
         state.check()?;
@@ -52,7 +57,7 @@ impl Browser {
             vault.put(tx, SCOPE, &kept.name, &sealed).await?;
             store::find_auth_state(tx, &kept.name).await
         });
-        written.await?.ok_or(BrowserError::TooManyAuthStates(MAX_STATES))
+        Ok((written.await?.ok_or(BrowserError::TooManyAuthStates(MAX_STATES))?, left_out))
     }
 
     /// What is in a state.
