@@ -69,6 +69,7 @@ impl From<CdpError> for BrowserError {
             CdpError::Timeout { method, limit } => {
                 Self::Timeout { what: format!("an answer of the browser to {method}"), waited_ms: millis(limit) }
             }
+            CdpError::TooLong { .. } => Self::TooMuch("the page answers more than can be taken at once".to_owned()),
             CdpError::Refused { .. } | CdpError::Form { .. } => Self::Protocol(error.to_string()),
         }
     }

@@ -13,7 +13,8 @@ use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot};
 
-use super::framing::{Framing, MAX_MESSAGE_BYTES};
+use super::framing::{Framed, Framing, MAX_MESSAGE_BYTES};
+use super::halves::without_halves;
 use super::message::{Event, Incoming, Outgoing, SessionId};
 use super::subscription::{Subscriber, Subscription};
 
@@ -30,6 +31,8 @@ pub(crate) enum CdpError {
     Timeout { method: &'static str, limit: Duration },
     #[error("Chromium refused {method}: {message}")]
     Refused { method: &'static str, message: String },
+    #[error("Chromium answered {method} with more than {MAX_MESSAGE_BYTES} bytes")]
+    TooLong { method: &'static str },
     #[error("Chromium answered {method} in a form that is not known: {message}")]
     Form { method: &'static str, message: String },
 }
@@ -42,7 +45,13 @@ pub(crate) trait Observer: Send + Sync + 'static {
     fn ended(&self, reason: &str);
 }
 
-type Answer = Result<Box<RawValue>, String>;
+type Answer = Result<Box<RawValue>, Failure>;
+
+/// Why an answer is none.
+enum Failure {
+    Refused(String),
+    TooLong,
+}
 
 #[derive(Default)]
 struct State {
@@ -148,7 +157,8 @@ impl Connection {
         match answered.await {
             Err(_) => Err(CdpError::Timeout { method, limit }),
             Ok(Ok(Ok(raw))) => Ok(raw),
-            Ok(Ok(Err(message))) => Err(CdpError::Refused { method, message }),
+            Ok(Ok(Err(Failure::Refused(message)))) => Err(CdpError::Refused { method, message }),
+            Ok(Ok(Err(Failure::TooLong))) => Err(CdpError::TooLong { method }),
             Ok(Err(_)) => {
                 Err(CdpError::Ended(self.0.state.lock().ended.clone().unwrap_or_else(|| "it was closed".into())))
             }
@@ -195,16 +205,34 @@ impl Connection {
             }
             loop {
                 match framing.next() {
-                    Ok(None) => break,
-                    Ok(Some(message)) => self.deliver(message, observer),
-                    Err(error) => return error.to_string(),
+                    None => break,
+                    Some(Framed::Whole(message)) => self.deliver(message, observer),
+                    Some(Framed::TooLong(beginning)) => self.pass_over(&beginning),
                 }
             }
         }
     }
 
+    fn answer(&self, id: u64, answer: Answer) {
+        let waiting = self.0.state.lock().pending.remove(&id);
+        if let Some(waiting) = waiting {
+            // It fails where nobody waits any more.
+            let _ = waiting.send(answer);
+        }
+    }
+
+    /// Whoever waits for an answer that is too long is told; an event is lost.
+    fn pass_over(&self, beginning: &[u8]) {
+        let id = id_of(beginning);
+        tracing::warn!(is_answer = id.is_some(), "a message of Chromium was too long");
+        if let Some(id) = id {
+            self.answer(id, Err(Failure::TooLong));
+        }
+    }
+
     fn deliver(&self, message: &[u8], observer: &dyn Observer) {
-        let incoming: Incoming<'_> = match serde_json::from_slice(message) {
+        let message = without_halves(message);
+        let incoming: Incoming<'_> = match serde_json::from_slice(&message) {
             Ok(incoming) => incoming,
             Err(error) => {
                 tracing::warn!(%error, "a message of Chromium could not be read");
@@ -212,11 +240,7 @@ impl Connection {
             }
         };
         if let Some(id) = incoming.id {
-            let waiting = self.0.state.lock().pending.remove(&id);
-            if let Some(waiting) = waiting {
-                // It fails where nobody waits any more.
-                let _ = waiting.send(answer(&incoming));
-            }
+            self.answer(id, answer(&incoming));
             return;
         }
         let Some(method) = incoming.method.as_deref() else { return };
@@ -226,11 +250,18 @@ impl Connection {
     }
 }
 
+/// Of the answer that begins so.
+fn id_of(beginning: &[u8]) -> Option<u64> {
+    let digits = beginning.strip_prefix(b"{\"id\":")?;
+    let end = digits.iter().position(|byte| !byte.is_ascii_digit())?;
+    std::str::from_utf8(&digits[..end]).ok()?.parse().ok()
+}
+
 fn answer(incoming: &Incoming<'_>) -> Answer {
     match (&incoming.error, incoming.result) {
         (Some(refusal), _) => {
             let detail = refusal.data.as_deref().map(|data| format!(" ({data})")).unwrap_or_default();
-            Err(format!("{}{detail}", refusal.message))
+            Err(Failure::Refused(format!("{}{detail}", refusal.message)))
         }
         (None, Some(result)) => Ok(result.to_owned()),
         (None, None) => Ok(RawValue::NULL.to_owned()),

@@ -1,12 +1,16 @@
 //! Messages on the pipe: JSON texts, each followed by a zero byte.
 
-/// Longer messages end the connection. A picture of a long page is the largest that is asked for.
+/// Longer messages are left out. A picture of a long page is the largest that is asked for.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 64 << 20;
+/// What is kept of those, to see what they were.
+const BEGINNING: usize = 64;
 
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("a message was longer than {limit} bytes")]
-pub(crate) struct TooLong {
-    limit: usize,
+/// A message, or what a page has made too long for one.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Framed<'a> {
+    Whole(&'a [u8]),
+    /// How it begins.
+    TooLong(Vec<u8>),
 }
 
 /// Cuts a stream of bytes into messages.
@@ -17,12 +21,14 @@ pub(crate) struct Framing {
     start: usize,
     /// What was looked through for its end.
     searched: usize,
+    /// How the message begins whose rest is passed over.
+    passed_over: Option<Vec<u8>>,
     limit: usize,
 }
 
 impl Framing {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { buffer: Vec::new(), start: 0, searched: 0, limit }
+        Self { buffer: Vec::new(), start: 0, searched: 0, passed_over: None, limit }
     }
 
     /// Where bytes are read to. Messages that were taken are gone from it.
@@ -37,24 +43,27 @@ impl Framing {
         &mut self.buffer
     }
 
-    /// The next whole message.
-    ///
-    /// # Errors
-    /// When it is longer than the limit, whether it is whole or not.
-    pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, TooLong> {
+    /// The next whole message, or the end of one that is too long.
+    pub(crate) fn next(&mut self) -> Option<Framed<'_>> {
         let end = self.buffer[self.searched..].iter().position(|byte| *byte == 0).map(|at| self.searched + at);
-        let length = end.unwrap_or(self.buffer.len()) - self.start;
-        if length > self.limit {
-            return Err(TooLong { limit: self.limit });
+        let message = self.start..end.unwrap_or(self.buffer.len());
+        if message.len() > self.limit && self.passed_over.is_none() {
+            let beginning = message.start..message.end.min(message.start + BEGINNING);
+            self.passed_over = Some(self.buffer[beginning].to_vec());
         }
         let Some(end) = end else {
             self.searched = self.buffer.len();
-            return Ok(None);
+            if self.passed_over.is_some() {
+                self.start = self.searched;
+            }
+            return None;
         };
-        let message = self.start..end;
         self.start = end + 1;
         self.searched = self.start;
-        Ok(Some(&self.buffer[message]))
+        Some(match self.passed_over.take() {
+            Some(beginning) => Framed::TooLong(beginning),
+            None => Framed::Whole(&self.buffer[message]),
+        })
     }
 }
 
@@ -64,22 +73,25 @@ mod tests {
 
     use super::*;
 
-    fn cut(framing: &mut Framing, pieces: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, TooLong> {
+    /// With `None` for those that are too long.
+    fn cut(framing: &mut Framing, pieces: &[Vec<u8>]) -> Vec<Option<Vec<u8>>> {
         let mut messages = Vec::new();
         for piece in pieces {
             framing.buffer().extend_from_slice(piece);
-            while let Some(message) = framing.next()? {
-                messages.push(message.to_vec());
+            while let Some(message) = framing.next() {
+                messages.push(if let Framed::Whole(message) = message { Some(message.to_vec()) } else { None });
             }
+            assert!(framing.buffer().len() <= framing.limit + piece.len());
         }
-        Ok(messages)
+        messages
     }
 
     proptest! {
         #[test]
         fn messages_come_out_whole_however_the_bytes_arrive(
-            messages in prop::collection::vec(prop::collection::vec(1u8..=255, 0..40), 0..12),
+            messages in prop::collection::vec(prop::collection::vec(1u8..=255, 0..60), 0..12),
             cuts in prop::collection::vec(1usize..17, 1..40),
+            limit in 10usize..60,
         ) {
             let mut stream: Vec<u8> = messages.iter().flat_map(|message| [message.as_slice(), &[0]].concat()).collect();
             let mut pieces = Vec::new();
@@ -89,15 +101,23 @@ mod tests {
                 }
                 pieces.push(stream.drain(..(*size).min(stream.len())).collect());
             }
-            prop_assert_eq!(cut(&mut Framing::new(40), &pieces).unwrap(), messages);
+            let expected: Vec<_> =
+                messages.into_iter().map(|message| Some(message).filter(|it| it.len() <= limit)).collect();
+            prop_assert_eq!(cut(&mut Framing::new(limit), &pieces), expected);
         }
+    }
 
-        #[test]
-        fn what_is_too_long_is_refused_before_it_is_whole(length in 9usize..200, size in 1usize..20) {
-            let pieces: Vec<Vec<u8>> = vec![b'x'; length].chunks(size).map(<[u8]>::to_vec).collect();
-            let mut framing = Framing::new(8);
-            prop_assert_eq!(cut(&mut framing, &pieces), Err(TooLong { limit: 8 }));
-            prop_assert!(framing.buffer.len() <= 8 + size);
-        }
+    #[test]
+    fn of_a_message_that_is_too_long_its_beginning_is_known() {
+        let mut framing = Framing::new(100);
+        framing.buffer().extend_from_slice(&[b"{\"id\":7,", [b'x'; 200].as_slice()].concat());
+        assert_eq!(framing.next(), None);
+        framing.buffer().extend_from_slice(&[b'y'; 200]);
+        assert_eq!(framing.next(), None);
+        framing.buffer().extend_from_slice(b"}\0next\0");
+        let Some(Framed::TooLong(beginning)) = framing.next() else { panic!("it was not passed over") };
+        assert!(beginning.starts_with(b"{\"id\":7,x") && beginning.len() == BEGINNING);
+        assert_eq!(framing.next(), Some(Framed::Whole(b"next".as_slice())));
+        assert_eq!(framing.next(), None);
     }
 }

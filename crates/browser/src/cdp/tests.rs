@@ -138,3 +138,26 @@ async fn what_is_not_json_is_left_out_and_the_rest_goes_on() {
     assert_eq!(answer.unwrap(), Value::Null);
     assert_eq!(*seen.0.lock(), ["Fine"]);
 }
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_fails_its_command_alone() {
+    let (connection, mut chromium, seen) = connect();
+    let long = connection.call::<Value>(None, "Long", json!({}), LIMIT);
+    let other = connection.call::<Value>(None, "Other", json!({}), LIMIT);
+    let script = async {
+        let (long, other) = (chromium.command().await["id"].clone(), chromium.command().await["id"].clone());
+        let filler = vec![b'x'; 1 << 20];
+        chromium.writer.write_all(format!("{{\"id\":{long},\"result\":\"").as_bytes()).await.unwrap();
+        for _ in 0..65 {
+            chromium.writer.write_all(&filler).await.unwrap();
+        }
+        chromium.writer.write_all(b"\"}\0").await.unwrap();
+        chromium.say(json!({"id": other, "result": 1})).await;
+        chromium
+    };
+    let (long, other, _chromium) = tokio::join!(long, other, script);
+    assert!(matches!(long, Err(CdpError::TooLong { method: "Long" })), "{long:?}");
+    assert_eq!(crate::BrowserError::from(long.unwrap_err()).code(), "too_much");
+    assert_eq!((other.unwrap(), connection.is_ended()), (json!(1), false));
+    assert!(seen.0.lock().is_empty());
+}

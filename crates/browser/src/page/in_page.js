@@ -363,6 +363,7 @@
 
     title: () => document.title.slice(0, 1000),
 
-    html: () => document.documentElement ? document.documentElement.outerHTML : '',
+    // More of a text is shown to nobody.
+    html: () => document.documentElement ? document.documentElement.outerHTML.slice(0, 1 << 24) : '',
   };
 })()

@@ -88,7 +88,11 @@ impl Tab {
             }
         };
         match found.await {
-            Err(BrowserError::Protocol(_) | BrowserError::Timeout { .. }) if frame != main => Ok(None),
+            Err(BrowserError::Protocol(_) | BrowserError::Timeout { .. } | BrowserError::TooMuch(_))
+                if frame != main =>
+            {
+                Ok(None)
+            }
             other => other,
         }
     }
@@ -108,7 +112,7 @@ impl Tab {
 
     /// Elements that may be listed, until there are more than a snapshot has.
     async fn listed(&self, frame: &FrameId, deadline: Deadline) -> Result<Option<RawNodes>, BrowserError> {
-        let (mut nodes, mut interactive) = (Vec::new(), 0);
+        let (mut nodes, mut interactive, mut is_cut) = (Vec::new(), 0, false);
         for piece in 0..MAX_PIECES {
             let place = [json!(piece * PIECE).into(), json!(PIECE).into()];
             let listed = self.invoke_list(frame, "usable", &place, OBJECTS, deadline.remaining()).await?;
@@ -122,22 +126,20 @@ impl Tab {
             for answer in self.guarded(async { Ok(join_all(calls).await) }).await? {
                 match answer {
                     Ok(raw) => {
-                        interactive += usize::from(read_one(&raw).is_ok_and(|node| node.is_some_and(is_listed)));
+                        interactive +=
+                            usize::from(read_one(&raw).is_ok_and(|node| node.is_some_and(|node| node.is_listed())));
                         nodes.push(raw);
                     }
                     // It went meanwhile.
                     Err(CdpError::Refused { .. }) => {}
+                    Err(CdpError::TooLong { .. }) => is_cut = true,
                     Err(error) => return Err(error.into()),
                 }
             }
             if is_last || interactive > MAX_ELEMENTS {
-                return Ok(Some(RawNodes::Listed { nodes, is_cut: false }));
+                return Ok(Some(RawNodes::Listed { nodes, is_cut }));
             }
         }
         Ok(Some(RawNodes::Listed { nodes, is_cut: true }))
     }
-}
-
-fn is_listed(node: AxNode<'_>) -> bool {
-    !node.ignored && node.node.is_some() && node.is_interactive()
 }

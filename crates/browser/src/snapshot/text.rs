@@ -33,7 +33,8 @@ pub(super) fn lines(source: &Source<'_>, main: &FrameId, full: bool) -> Lines {
     let mut stack: Vec<(&FrameId, &AxNode<'_>, bool, usize)> = Vec::new();
     stack.extend(source.trees.get(main).and_then(|tree| tree.nodes.first()).map(|root| (main, root, false, 0)));
     while let Some((frame, node, is_said, depth)) = stack.pop() {
-        if lines.references.len() >= MAX_ELEMENTS || lines.text.len() >= MAX_TEXT_BYTES {
+        let is_full = lines.references.len() >= MAX_ELEMENTS && node.is_listed();
+        if is_full || lines.text.len() >= MAX_TEXT_BYTES {
             lines.is_truncated = true;
             break;
         }

@@ -83,6 +83,11 @@ impl AxNode<'_> {
         }
     }
 
+    /// Whether it has a line of its own.
+    pub(super) fn is_listed(&self) -> bool {
+        !self.ignored && self.node.is_some() && self.is_interactive()
+    }
+
     pub(super) fn is_interactive(&self) -> bool {
         const ROLES: [&str; 28] = [
             "button",

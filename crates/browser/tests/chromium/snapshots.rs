@@ -27,6 +27,24 @@ fn a_snapshot_lists_what_can_be_used_in_reading_order() {
 }
 
 #[test]
+fn halves_of_characters_keep_nobody_from_reading_a_page() {
+    run(async {
+        let context = context().await;
+        let html = r#"<button onclick="document.title = 'cut \ud83d'">x</button><p id=p></p><script>
+            document.querySelector('button').textContent = 'Go \ud83d'; p.textContent = '\ude00 and \ud83d\ude00';
+            localStorage.half = 'a\udc00b'</script>"#;
+        let tab = open(&context, html).await;
+        let full = tab.snapshot(true).await.unwrap();
+        assert_eq!(full.snapshot, "@1 button \"Go \u{fffd}\"\n\u{fffd} and \u{1f600}\n");
+        click(&tab, "@1").await;
+        assert_eq!(title(&tab).await, "cut \u{fffd}");
+        assert!(tab.readable_text().await.unwrap().text.contains("and \u{1f600}"));
+        let state = context.storage_state().await.unwrap().state;
+        assert_eq!(state.origins[0].local_storage[0].value, "a\u{fffd}b");
+    });
+}
+
+#[test]
 fn numbers_hold_while_their_element_does() {
     run(async {
         let context = context().await;
@@ -68,6 +86,12 @@ fn large_pages_are_cut_and_hostile_names_bounded() {
         let snapshot = tab.snapshot(false).await.unwrap();
         assert_eq!((snapshot.element_count, snapshot.truncated), (MAX_ELEMENTS, true));
         assert!(snapshot.snapshot.len() < 110_000, "{}", snapshot.snapshot.len());
+        // As many as are listed are not too many, whatever comes after them.
+        for (count, is_cut) in [(MAX_ELEMENTS, false), (MAX_ELEMENTS + 1, true)] {
+            let tab = open(&context, &format!("{}<p>The end</p>", "<button>x</button>".repeat(count))).await;
+            let snapshot = tab.snapshot(false).await.unwrap();
+            assert_eq!((snapshot.element_count, snapshot.truncated), (MAX_ELEMENTS, is_cut));
+        }
     });
 }
 
