@@ -131,7 +131,7 @@ impl Browser {
         }
         *slot = None;
         let limits = &self.options.limits;
-        let downloads = Downloads::new(self.options.download_directory.clone(), limits.download_bytes);
+        let downloads = Downloads::new(self.options.download_directory.clone(), *limits);
         let registry = Arc::new(Registry::new(limits.tabs, downloads));
         let chromium = Chromium::start(&self.options, &self.spawner, registry.clone()).await?;
         let connection = chromium.connection.clone();
@@ -140,6 +140,7 @@ impl Browser {
             folder: Arc::clone(&chromium.folder),
             uploads: AtomicU64::new(0),
             upload_bytes: limits.download_bytes,
+            dialog_time: limits.dialog_time,
             viewport: self.options.viewport,
             version: chromium.version.clone(),
         });
@@ -172,6 +173,8 @@ impl Context {
     /// When there are too many, or the browser has ended.
     pub async fn open_tab(&self) -> Result<Arc<Tab>, BrowserError> {
         let registry = &self.running.registry;
+        // Of two at once, the second one is counted when the first one is there.
+        let _one = registry.opening.lock().await;
         let limit = registry.tab_limit();
         if registry.count() >= limit {
             return Err(BrowserError::TooManyTabs { limit });

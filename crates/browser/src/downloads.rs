@@ -1,16 +1,18 @@
-//! Downloads: written under names of our own, bounded, and moved to the caller's folder when whole.
+//! Downloads: written under names of our own, bounded each and together, and moved to the caller's folder when whole.
 
 use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::watch;
 
+use crate::BrowserLimits;
 use crate::cdp::Event;
 use crate::registry::tell;
 use crate::tab::Shared;
@@ -46,7 +48,9 @@ pub struct Download {
 pub(crate) struct Downloads {
     /// Where whole files go.
     pub(crate) directory: Option<PathBuf>,
-    most_bytes: u64,
+    limits: BrowserLimits,
+    /// Of all that are whole.
+    whole_bytes: AtomicU64,
     list: watch::Sender<VecDeque<Download>>,
     /// One file is moved at a time, so that names stay distinct.
     moving: Arc<Mutex<()>>,
@@ -69,8 +73,9 @@ struct Progress {
 }
 
 impl Downloads {
-    pub(crate) fn new(directory: Option<PathBuf>, most_bytes: u64) -> Self {
-        Self { directory, most_bytes, list: watch::Sender::default(), moving: Arc::default() }
+    pub(crate) fn new(directory: Option<PathBuf>, limits: BrowserLimits) -> Self {
+        let (whole_bytes, list, moving) = Default::default();
+        Self { directory, limits, whole_bytes, list, moving }
     }
 
     pub(crate) fn list(&self) -> Vec<Download> {
@@ -83,24 +88,9 @@ impl Downloads {
 
     pub(crate) fn event(&self, event: &Event, shared: &Arc<Shared>) {
         if &*event.method == "Browser.downloadWillBegin" {
-            let Some(begin) = event.read::<WillBegin>() else { return };
-            let mut url = begin.url;
-            url.truncate(url.floor_char_boundary(2_000));
-            let download = Download {
-                id: begin.guid,
-                url,
-                name: safe_name(&begin.suggested_filename),
-                size_bytes: 0,
-                state: DownloadState::Running,
-                path: None,
-                error: None,
-            };
-            self.list.send_modify(|list| {
-                if list.len() == MAX_KEPT {
-                    list.pop_front();
-                }
-                list.push_back(download);
-            });
+            if let Some(begin) = event.read::<WillBegin>() {
+                self.begin(begin, shared);
+            }
             return;
         }
         let Some(progress) = event.read::<Progress>() else { return };
@@ -109,19 +99,21 @@ impl Downloads {
         let received = progress.received_bytes as u64;
         let file = shared.folder.downloads().join(&progress.guid);
         match &*progress.state {
-            "completed" if received <= self.most_bytes => self.keep(progress.guid, received, file),
-            "inProgress" if received <= self.most_bytes => {
+            "completed" if self.fits(&progress.guid, received) => self.keep(progress.guid, received, file),
+            "inProgress" if self.fits(&progress.guid, received) => {
                 self.change(&progress.guid, |download| download.size_bytes = received);
             }
             state => {
                 if state == "inProgress" {
                     tell(shared, "Browser.cancelDownload", json!({"guid": progress.guid}));
                 }
-                let is_long = received > self.most_bytes;
-                let error = if is_long {
-                    format!("it is larger than {} bytes", self.most_bytes)
-                } else {
+                let BrowserLimits { download_bytes, downloads_bytes, .. } = self.limits;
+                let error = if received > download_bytes {
+                    format!("it is larger than {download_bytes} bytes")
+                } else if state == "canceled" {
                     "it was broken off".to_owned()
+                } else {
+                    format!("all together are larger than {downloads_bytes} bytes; close the browser to begin anew")
                 };
                 self.fail(&progress.guid, error);
                 tokio::task::spawn_blocking(move || fs::remove_file(file));
@@ -129,10 +121,53 @@ impl Downloads {
         }
     }
 
+    fn begin(&self, begin: WillBegin, shared: &Arc<Shared>) {
+        let mut url = begin.url;
+        url.truncate(url.floor_char_boundary(2_000));
+        let mut download = Download {
+            id: begin.guid,
+            url,
+            name: safe_name(&begin.suggested_filename),
+            size_bytes: 0,
+            state: DownloadState::Running,
+            path: None,
+            error: None,
+        };
+        let is_running = |download: &Download| download.state == DownloadState::Running;
+        let most = self.limits.downloads;
+        if self.list.borrow().iter().filter(|other| is_running(other)).count() >= most {
+            tell(shared, "Browser.cancelDownload", json!({"guid": download.id}));
+            download.state = DownloadState::Failed;
+            download.error = Some(format!("there are {most} downloads under way already"));
+        }
+        self.list.send_modify(|list| {
+            if list.len() == MAX_KEPT {
+                // What runs is still to be counted.
+                list.remove(list.iter().position(|other| !is_running(other)).unwrap_or(0));
+            }
+            list.push_back(download);
+        });
+    }
+
+    /// Whether it may be so large, beside all others.
+    fn fits(&self, id: &str, received: u64) -> bool {
+        let list = self.list.borrow();
+        let others = list.iter().filter(|other| other.state == DownloadState::Running && other.id != id);
+        let others: u64 = others.map(|other| other.size_bytes).sum();
+        let all = self.whole_bytes.load(Ordering::Relaxed) + others + received;
+        received <= self.limits.download_bytes && all <= self.limits.downloads_bytes
+    }
+
     /// A whole file leaves the browser's folder.
     fn keep(&self, id: String, size: u64, file: PathBuf) {
-        let name = self.list.borrow().iter().find(|download| download.id == id).map(|download| download.name.clone());
-        let (Some(directory), Some(name)) = (self.directory.clone(), name) else { return };
+        let is_meant = |download: &&Download| download.id == id && download.state == DownloadState::Running;
+        let name = self.list.borrow().iter().find(is_meant).map(|download| download.name.clone());
+        let (Some(directory), Some(name)) = (self.directory.clone(), name) else {
+            // It was whole before it could be broken off.
+            tokio::task::spawn_blocking(move || fs::remove_file(file));
+            return;
+        };
+        self.whole_bytes.fetch_add(size, Ordering::Relaxed);
         let (list, moving) = (self.list.clone(), Arc::clone(&self.moving));
         tokio::task::spawn_blocking(move || {
             let moved = {

@@ -37,12 +37,19 @@ pub struct BrowserLimits {
     pub process_bytes: u64,
     /// One download; more cancels it.
     pub download_bytes: u64,
+    /// Downloads at a time; further ones are cancelled.
+    pub downloads: usize,
+    /// All downloads of one Chromium.
+    pub downloads_bytes: u64,
+    /// For somebody to answer a dialog, with which its page stands still.
+    pub dialog_time: Duration,
     /// For the browser itself to say that it is there; one that does not is killed.
     pub answer_time: Duration,
 }
 
 impl Default for BrowserLimits {
-    /// 20 tabs, 16 renderers, 2,000 threads, 4 GiB a process, downloads of 100 MiB, 20 s to answer.
+    /// 20 tabs, 16 renderers, 2,000 threads, 4 GiB a process, downloads of 100 MiB, 50 at a time and 2 GiB in all,
+    /// 30 s for a dialog, 20 s to answer.
     fn default() -> Self {
         Self {
             tabs: 20,
@@ -50,6 +57,9 @@ impl Default for BrowserLimits {
             threads: 2_000,
             process_bytes: 4 << 30,
             download_bytes: 100 << 20,
+            downloads: 50,
+            downloads_bytes: 2 << 30,
+            dialog_time: Duration::from_secs(30),
             answer_time: Duration::from_secs(20),
         }
     }

@@ -28,6 +28,8 @@ pub(crate) struct Registry {
     /// Set before the first tab is attached to.
     pub(crate) shared: OnceLock<Arc<Shared>>,
     tab_limit: usize,
+    /// Held by who opens a tab.
+    pub(crate) opening: tokio::sync::Mutex<()>,
     inner: Mutex<Inner>,
     /// Of each context that is in use.
     environments: Mutex<HashMap<Arc<str>, Arc<Environment>>>,
@@ -95,6 +97,7 @@ impl Registry {
         Self {
             shared: OnceLock::new(),
             tab_limit,
+            opening: tokio::sync::Mutex::default(),
             inner: Mutex::default(),
             environments: Mutex::default(),
             changes: watch::Sender::new(0),

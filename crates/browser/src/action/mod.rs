@@ -186,7 +186,8 @@ pub struct ActionOutcome {
     pub title: String,
     pub duration_ms: u64,
     pub tab_id: String,
-    /// The last dialog that came up meanwhile; one without an answer is open.
+    /// The last dialog that came up meanwhile, or one before that nobody answered in time; one without an answer is
+    /// open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dialog: Option<Dialog>,
     /// Whether the page went somewhere else.

@@ -147,13 +147,15 @@ impl Tab {
 
     async fn outcome(&self, before: Before, deadline: Deadline) -> ActionOutcome {
         let title = self.settled_title(before, deadline).await;
-        // The browser tells of titles with navigations alone; a script may have set another one.
+        let mut dialog = None;
         self.state.send_if_modified(|state| {
+            // The browser tells of titles with navigations alone; a script may have set another one.
             title.clone_into(&mut state.title);
+            let is_new = state.dialog_count != before.dialogs;
+            dialog = if is_new { state.dialogs.back().cloned() } else { state.unreported.take() };
             false
         });
         let state = self.state.borrow();
-        let dialog = (state.dialog_count != before.dialogs).then(|| state.dialogs.back().cloned()).flatten();
         ActionOutcome {
             ok: true,
             url: state.url().to_owned(),

@@ -1,9 +1,11 @@
 //! One running Chromium, from its start to its removal.
 //!
 //! Invariants: it is a process group of its own and is killed as one when this handle is dropped,
-//! when it stops answering, and when the daemon dies; its folder is removed once it is gone. As root
+//! when it stops answering, and when the daemon dies; its folder is removed once it is gone. Before that,
+//! the page that works most is ended alone: mostly it is what keeps the browser from answering. As root
 //! the daemon gives it a user of its own; its own sandbox is on unless the options say otherwise.
 
+mod busy;
 mod find;
 mod flags;
 mod folder;
@@ -11,6 +13,7 @@ mod user;
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -176,7 +179,7 @@ async fn watch(
         outcome = child.wait() => format!("its process {outcome}"),
         // Resolves when the handle is dropped as well.
         _ = &mut stopped => "it was closed".to_owned(),
-        reason = heartbeat(&connection, answer_time) => reason,
+        reason = heartbeat(&connection, answer_time, child.pid()) => reason,
     };
     connection.end(&reason);
     child.kill();
@@ -189,11 +192,18 @@ async fn watch(
     }
 }
 
-async fn heartbeat(connection: &Connection, answer_time: Duration) -> String {
+async fn heartbeat(connection: &Connection, answer_time: Duration, pid: u32) -> String {
     loop {
         tokio::time::sleep(HEARTBEAT.min(answer_time)).await;
-        let alive = connection.call::<IgnoredAny>(None, "Browser.getVersion", json!({}), answer_time).await;
-        if let Err(error) = alive {
+        let mut alive = pin!(connection.call::<IgnoredAny>(None, "Browser.getVersion", json!({}), answer_time));
+        let answered = match tokio::time::timeout(answer_time / 2, &mut alive).await {
+            Ok(answered) => answered,
+            Err(_) => {
+                busy::end_busiest_page(pid).await;
+                alive.await
+            }
+        };
+        if let Err(error) = answered {
             return format!("it does not answer: {error}");
         }
     }

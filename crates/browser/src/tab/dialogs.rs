@@ -1,7 +1,6 @@
 //! Dialogs: kept open for somebody to answer, and answered when nobody does.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -9,9 +8,6 @@ use serde_json::json;
 use super::{Deadline, Dialog, DialogAnswer, PreparedAnswer, QUICK, Tab};
 use crate::BrowserError;
 use crate::cdp::SessionId;
-
-/// A page stands still while its dialog is open.
-const UNANSWERED: Duration = Duration::from_secs(30);
 
 impl Tab {
     pub(super) fn dialog_opened(self: &Arc<Self>, mut dialog: Dialog, session: SessionId) {
@@ -39,8 +35,11 @@ impl Tab {
                     || state.is_closed
                     || state.ended.is_some()
             });
-            if tokio::time::timeout(UNANSWERED, answered).await.is_err() {
-                tab.state.send_modify(|state| state.dialog_answered(DialogAnswer::DismissedUnanswered));
+            if tokio::time::timeout(tab.shared.dialog_time, answered).await.is_err() {
+                tab.state.send_modify(|state| {
+                    state.dialog_answered(DialogAnswer::DismissedUnanswered);
+                    state.unreported = state.dialogs.back().cloned();
+                });
                 tab.answer(&session, &PreparedAnswer { accept: false, prompt_text: None }).await;
             }
         });

@@ -107,6 +107,8 @@ pub(crate) struct TabState {
     pub(crate) dialog_count: u64,
     /// The last ones; at the end the one that is open.
     pub(crate) dialogs: VecDeque<Dialog>,
+    /// One that nobody answered in time; the next action says so.
+    pub(crate) unreported: Option<Dialog>,
 }
 
 impl TabState {
@@ -132,6 +134,7 @@ impl TabState {
             prepared_answer: None,
             dialog_count: 0,
             dialogs: VecDeque::new(),
+            unreported: None,
         }
     }
 

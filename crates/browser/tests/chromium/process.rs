@@ -6,10 +6,47 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use agentd_browser::{BrowserLimits, BrowserOptions};
+use agentd_browser::{BrowserLimits, BrowserOptions, DownloadState};
+use futures_util::future::join_all;
 use serde_json::json;
 
-use crate::support::{act, click, eventually, new_browser, options, page, run, try_act};
+use crate::support::{SOON, act, click, eventually, new_browser, options, page, run, try_act};
+
+#[test]
+fn a_page_that_keeps_it_from_answering_is_ended_alone() {
+    run(async {
+        let limits = BrowserLimits { answer_time: Duration::from_secs(12), ..BrowserLimits::default() };
+        let browser = new_browser(BrowserOptions { limits, ..options() });
+        let context = browser.context().await.unwrap();
+        let (calm, busy) = (context.open_tab().await.unwrap(), context.open_tab().await.unwrap());
+        act(&calm, json!({"action": "goto", "url": page("<title>calm</title><button>b</button>").await})).await;
+        let html = "<button onclick='setTimeout(() => { for (;;); }, 3000)'>Work</button>";
+        // Another site, so that the two do not share a process.
+        let url = page(html).await.replace("127.0.0.1", "localhost");
+        act(&busy, json!({"action": "goto", "url": url})).await;
+        click(&busy, "text=Work").await;
+        let pid = browser.process().await.unwrap().1;
+        let before = renderers(pid).len();
+        // It stands still as one that is flooded does.
+        signal(i32::try_from(pid).unwrap(), rustix::process::Signal::STOP);
+        eventually("the end of a page's process", || (renderers(pid).len() < before).then_some(())).await;
+        signal(i32::try_from(pid).unwrap(), rustix::process::Signal::CONT);
+        let error = try_act(&busy, json!({"action": "click", "selector": "text=Work"})).await.unwrap_err();
+        assert_eq!(error.code(), "tab_crashed", "{error}");
+        assert_eq!(click(&calm, "text=b").await.title, "calm");
+        assert_eq!((browser.starts(), context.is_ended()), (1, false));
+    });
+}
+
+/// The processes of a Chromium that render pages.
+fn renderers(chromium: u32) -> Vec<String> {
+    let parent = |process: &String| Some(format!("/proc/{}", status(process, "PPid"))).filter(|it| it != "/proc/");
+    let mut all = processes("--type=renderer");
+    all.retain(|process| {
+        std::iter::successors(Some(process.clone()), parent).take(8).any(|at| at == format!("/proc/{chromium}"))
+    });
+    all
+}
 
 /// Processes whose command line has `needle`, as their folders in `/proc`.
 fn processes(needle: &str) -> Vec<String> {
@@ -186,14 +223,51 @@ fn there_are_as_many_tabs_as_there_may_be() {
         let limits = BrowserLimits { tabs: 2, ..BrowserLimits::default() };
         let browser = new_browser(BrowserOptions { limits, ..options() });
         let context = browser.context().await.unwrap();
-        let tab = context.open_tab().await.unwrap();
+        let opened = join_all((0..5).map(|_| context.open_tab())).await;
+        let (there, refused): (Vec<_>, Vec<_>) = opened.into_iter().partition(Result::is_ok);
+        let codes: Vec<_> = refused.into_iter().filter_map(|refused| Some(refused.err()?.code())).collect();
+        assert_eq!((there.len(), codes), (2, vec!["too_many_tabs"; 3]));
+        let [tab, other] = [0, 1].map(|index| there[index].as_ref().unwrap());
+        context.close_tab(other.id()).await.unwrap();
         let url = page("<button onclick=\"window.open('/0'); document.title = 'opened'\">Open</button>").await;
-        act(&tab, json!({"action": "goto", "url": url})).await;
+        act(tab, json!({"action": "goto", "url": url})).await;
         for _ in 0..3 {
-            assert_eq!(click(&tab, "text=Open").await.title, "opened");
+            assert_eq!(click(tab, "text=Open").await.title, "opened");
         }
         assert_eq!(context.tabs().len(), 2);
         assert_eq!(context.open_tab().await.unwrap_err().code(), "too_many_tabs");
+    });
+}
+
+#[test]
+fn downloads_are_bounded_together() {
+    run(async {
+        let limits = BrowserLimits {
+            downloads: 2,
+            download_bytes: 40 << 20,
+            downloads_bytes: 30 << 20,
+            ..BrowserLimits::default()
+        };
+        let browser = new_browser(BrowserOptions { limits, ..options() });
+        let context = browser.context().await.unwrap();
+        let tab = context.open_tab().await.unwrap();
+        let html = "<script>const load = (path, name) => Object.assign(document.createElement('a'), { href: path,
+            download: name }).click()</script><button onclick=\"for (let i = 0; i < 4; i++) load('/endless-file?' + i, 'b')\">
+            Many</button><button onclick=\"load('data:,x', 'small')\">One</button>";
+        act(&tab, json!({"action": "goto", "url": page(html).await})).await;
+        click(&tab, "text=Many").await;
+        eventually("the end of all downloads", || {
+            let all = context.downloads();
+            (all.len() == 4 && all.iter().all(|one| one.state == DownloadState::Failed)).then_some(())
+        })
+        .await;
+        let errors: Vec<_> = context.downloads().into_iter().filter_map(|one| one.error).collect();
+        let with = |words: &str| errors.iter().filter(|error| error.contains(words)).count();
+        assert_eq!((with("2 downloads under way"), with("all together")), (2, 2), "{errors:?}");
+        // There is room again.
+        click(&tab, "text=One").await;
+        let kept = context.wait_for_download(SOON, |one| one.state == DownloadState::Done).await.unwrap();
+        assert_eq!(kept.size_bytes, 1);
     });
 }
 

@@ -20,7 +20,7 @@ enum DialogAnswerView {
     DismissedUnanswered,
 }
 
-/// A window of the page that asked something meanwhile.
+/// A window of the page that asked something.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserDialog)]
 struct DialogView {
@@ -59,7 +59,7 @@ pub(super) struct ActedView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     snapshot: Option<String>,
-    /// The last dialog that came up meanwhile.
+    /// The last dialog that came up meanwhile, or one before that nobody answered in time.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = DialogView, required = false)]
     dialog: Option<DialogView>,
@@ -98,9 +98,10 @@ impl From<Acted> for ActedView {
         (status = 403, body = ErrorBody, description = "`address_refused`: the address may not be reached"),
         (status = 404, body = ErrorBody, description = "`tab_not_found`, `agent_not_found`"),
         (status = 409, body = ErrorBody, description = "`ambiguous` (several elements match), `not_actionable` (with \
-            what was missing), `stale_ref` (the element of an `@N` is gone), `dialog_open`, `timeout`, `tab_crashed`"),
+            what was missing), `stale_ref` (the element of an `@N` is gone), `dialog_open`, `timeout`, `tab_crashed`, \
+            `too_many_tabs`"),
         (status = 502, body = ErrorBody, description = "`navigation_failed`: the page could not be opened; \
-            `browser_ended`: the browser ended meanwhile"),
+            `browser_ended`, `browser_failed`: the browser ended meanwhile, or did not do it"),
         (status = 503, body = ErrorBody, description = "`browser_unavailable`: no Chromium, with what to install"),
     ),
 )]

@@ -1,7 +1,7 @@
 //! What the tools do.
 
 use agentd_base::{DomainError, ErrorKind};
-use agentd_browser::{Area, ImageFormat};
+use agentd_browser::{Area, DialogAnswer, ImageFormat};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -120,7 +120,11 @@ impl BrowserTool {
         }
         shown.page(&outcome.url, &outcome.title);
         if let Some(dialog) = outcome.dialog {
-            let answer = if dialog.answer.is_some() { "answered" } else { "open; handle_dialog answers it" };
+            let answer = match dialog.answer {
+                None => "open; handle_dialog answers it",
+                Some(DialogAnswer::DismissedUnanswered) => "dismissed, because nobody answered it in time",
+                Some(DialogAnswer::Accepted | DialogAnswer::Dismissed) => "answered",
+            };
             shown.quote(&format!("A dialog of the page ({}, {answer}): {}", dialog.kind, dialog.message));
         }
         let snapshot = match snapshot {
