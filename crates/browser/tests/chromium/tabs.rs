@@ -1,9 +1,13 @@
 //! Tabs, popups, dialogs, crashes, cookies.
 
-use agentd_browser::{Cookie, DialogAnswer, SameSite};
+use std::time::Duration;
+
+use agentd_browser::{BrowserLimits, BrowserOptions, Cookie, DialogAnswer, SameSite};
 use serde_json::json;
 
-use crate::support::{SOON, act, address, click, context, open, page, path, run, title, try_act};
+use crate::support::{
+    SOON, act, address, click, context, eventually, new_browser, open, options, page, path, run, title, try_act,
+};
 
 #[test]
 fn popups_and_links_to_new_windows_become_tabs() {
@@ -90,6 +94,23 @@ fn a_dialog_is_reported_and_answered() {
 }
 
 #[test]
+fn a_dialog_that_nobody_answers_is_dismissed_and_the_next_action_says_so() {
+    run(async {
+        let limits = BrowserLimits { dialog_time: Duration::from_millis(300), ..BrowserLimits::default() };
+        let browser = new_browser(BrowserOptions { limits, ..options() });
+        let context = browser.context().await.unwrap();
+        let tab = open(&context, "<button onclick=\"document.title = confirm('Sure?')\">Ask</button>").await;
+        assert_eq!(click(&tab, "text=Ask").await.dialog.unwrap().answer, None);
+        eventually("the end of the dialog", || tab.dialogs().last()?.answer).await;
+        let look = json!({"action": "wait_for_selector", "selector": "html", "state": "attached"});
+        let (first, second) = (act(&tab, look.clone()).await, act(&tab, look).await);
+        let dialog = first.dialog.unwrap();
+        assert_eq!((&*dialog.message, dialog.answer), ("Sure?", Some(DialogAnswer::DismissedUnanswered)));
+        assert_eq!((second.dialog, &*second.title), (None, "false"));
+    });
+}
+
+#[test]
 fn cookies_belong_to_their_context() {
     run(async {
         let (one, two) = (context().await, context().await);
@@ -108,6 +129,8 @@ fn cookies_belong_to_their_context() {
             http_only: false,
             secure: false,
             same_site: SameSite::Lax,
+            partition_key: None,
+            has_cross_site_ancestor: None,
         };
         two.set_cookies(std::slice::from_ref(&cookie)).await.unwrap();
         let tab = two.open_tab().await.unwrap();
@@ -120,5 +143,12 @@ fn cookies_belong_to_their_context() {
         two.clear_cookies().await.unwrap();
         act(&tab, json!({"action": "reload"})).await;
         crate::support::expect_title(&tab, "none").await;
+        // One that belongs to the pages of another site still does.
+        let partitioned = json!({"name": "p", "value": "1", "domain": "a.example", "path": "/", "expires": -1.0,
+            "httpOnly": false, "secure": true, "sameSite": "None", "partitionKey": "https://top.example"});
+        let mut partitioned: Cookie = serde_json::from_value(partitioned).unwrap();
+        two.set_cookies(std::slice::from_ref(&partitioned)).await.unwrap();
+        partitioned.has_cross_site_ancestor = Some(true);
+        assert_eq!(two.cookies().await.unwrap(), [partitioned]);
     });
 }

@@ -45,6 +45,14 @@ pub(super) struct CookieView {
     /// Default `Lax`.
     #[serde(default)]
     same_site: Option<SameSiteView>,
+    /// The site in whose pages alone it is sent, of a partitioned cookie.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false, max_length = 512)]
+    partition_key: Option<String>,
+    /// Of a partitioned cookie: whether there is another site between the two; default true.
+    #[serde(rename = "_crHasCrossSiteAncestor", default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = bool, required = false)]
+    has_cross_site_ancestor: Option<bool>,
 }
 
 fn root() -> String {
@@ -71,6 +79,8 @@ impl From<Cookie> for CookieView {
             http_only: cookie.http_only,
             secure: cookie.secure,
             same_site: Some(same_site),
+            partition_key: cookie.partition_key,
+            has_cross_site_ancestor: cookie.has_cross_site_ancestor,
         }
     }
 }
@@ -91,6 +101,8 @@ impl From<CookieView> for Cookie {
             http_only: cookie.http_only,
             secure: cookie.secure,
             same_site,
+            partition_key: cookie.partition_key,
+            has_cross_site_ancestor: cookie.has_cross_site_ancestor,
         }
     }
 }
