@@ -11,10 +11,10 @@ function address(path) {
 function read(data) {
   const text = (value) => (typeof value === 'string' ? value : '');
   try {
-    const { title, body, url, tag } = data.json();
-    return { title: text(title) || 'agentd', body: text(body), url: text(url), tag: text(tag) };
+    const { title, body, url, tag, silent, close } = data.json();
+    return { title: text(title) || 'agentd', body: text(body), url: text(url), tag: text(tag), silent: silent === true, close: close === true };
   } catch {
-    return { title: 'agentd', body: '', url: '/', tag: '' };
+    return { title: 'agentd', body: '', url: '/', tag: '', silent: false, close: false };
   }
 }
 
@@ -22,10 +22,17 @@ self.addEventListener('install', () => self.skipWaiting());
 self.addEventListener('activate', (event) => event.waitUntil(self.clients.claim()));
 
 self.addEventListener('push', (event) => {
-  const { title, body, url, tag } = read(event.data);
-  const options = { body, icon: '/icon-192.png', badge: '/icon-192.png', data: { url } };
-  event.waitUntil(self.registration.showNotification(title, tag ? { ...options, tag, renotify: true } : options));
+  const { title, body, url, tag, silent, close } = read(event.data);
+  const options = { body, icon: '/icon-192.png', badge: '/icon-192.png', data: { url }, silent };
+  event.waitUntil(self.registration.showNotification(title, tag ? { ...options, tag, renotify: !silent } : options));
+  // A browser wants something shown for every push: what takes a message away stands in its place for a moment. Where
+  // the browser ends this worker before, it stays, and says what is so.
+  if (close && tag) setTimeout(() => void takeAway(tag), 1000);
 });
+
+async function takeAway(tag) {
+  for (const notification of await self.registration.getNotifications({ tag })) notification.close();
+}
 
 async function show(path) {
   const url = address(path);

@@ -199,6 +199,36 @@ test('an approval wakes the device, a click leads to it, and its answer takes th
   await until((now) => now.some(({ tag }) => tag === asked.tag));
   await card.getByRole('button', { name: 'Refuse' }).click();
   await until((now) => !now.some(({ tag }) => tag === asked.tag));
+  const answered = JSON.parse(await service.next());
+  assert.deepEqual([answered.tag, answered.close], [asked.tag, true], 'other devices show it still');
+});
+
+test('an approval that is answered elsewhere goes away on the device, whose page is closed', async () => {
+  const { id } = await it.call('POST', '/api/chat/conversations', { agent_id: 'ada', execution_mode: 'approval_required' });
+  // Nothing of the page is open meanwhile that could take it away.
+  await page.goto(`${it.daemon.url}/icon.svg`);
+  const stream = page.request.post(`${it.daemon.url}/api/chat/messages/stream`, { data: { conversation_id: id, content: 'write a file' }, headers: { 'X-Svc-Csrf': '1' }, timeout: 60_000 });
+  const asked = JSON.parse(await service.next());
+  const [running] = it.context.serviceWorkers();
+  const shownTo = (tag) => running.evaluate(async (tag) => (await self.registration.getNotifications({ tag })).map(({ title, silent }) => ({ title, silent })), tag);
+  const untilWorker = async (wanted) => {
+    for (const end = Date.now() + 15_000; ; ) {
+      const now = await shownTo(asked.tag);
+      if (wanted(now)) return;
+      assert.ok(Date.now() < end, `there is ${JSON.stringify(now)}`);
+    }
+  };
+  await push(JSON.stringify(asked));
+  await untilWorker((now) => now[0]?.title === 'ada asks for approval');
+  const { approvals } = await it.call('GET', '/api/chat/approvals?status=pending');
+  await it.call('POST', `/api/chat/approvals/${approvals[0].id}`, { decision: 'reject' });
+  const answered = JSON.parse(await service.next());
+  assert.deepEqual([answered.tag, answered.close, answered.silent], [asked.tag, true, true]);
+  await push(JSON.stringify(answered));
+  await untilWorker((now) => now.length === 0);
+  await stream;
+  const { notifications } = await it.call('GET', '/api/notifications?platform=push&status=dead_letter');
+  assert.deepEqual(notifications, []);
 });
 
 test('what wakes can be chosen', async () => {

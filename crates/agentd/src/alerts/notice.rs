@@ -58,8 +58,8 @@ fn reason(kind: NoticeKind) -> &'static str {
     }
 }
 
-/// What a device shows, once for each alert.
-pub(super) fn push(alert: &Alert, kind: NoticeKind, value: Option<f64>) -> Notification {
+/// What a device shows, once for each alert; without a sound while it `is_quiet`, unless it is critical.
+pub(super) fn push(alert: &Alert, kind: NoticeKind, value: Option<f64>, is_quiet: bool) -> Notification {
     let subject = format!("{} {}", alert.name, headline(kind));
     let value = value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
     let body = format!("{}: {value}, threshold {}", alert.condition, alert.threshold);
@@ -67,6 +67,7 @@ pub(super) fn push(alert: &Alert, kind: NoticeKind, value: Option<f64>) -> Notif
         url: "/monitoring/alerts".to_owned(),
         tag: format!("alert:{}", alert.id),
         is_urgent: alert.severity == AlertSeverity::Critical,
+        is_silent: is_quiet && alert.severity != AlertSeverity::Critical,
         ..PushDetails::default()
     };
     Notification::new(Target::Push(String::new()), subject, body)

@@ -178,6 +178,14 @@ impl Approvals {
         store::list_waiting(read, self.context.clock.now(), limit).await
     }
 
+    /// Those that wait for no answer any more, the newest first, at most `limit`.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn answered(&self, read: &mut Read, limit: u32) -> Result<Vec<ApprovalId>, StoreError> {
+        store::list_answered(read, self.context.clock.now(), limit).await
+    }
+
     /// Whether an approval waits for its answer.
     ///
     /// # Errors

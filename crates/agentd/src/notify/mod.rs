@@ -6,9 +6,11 @@
 //! | `sent` | nothing, unless its platform says later that it did not arrive; it is forgotten after 30 days |
 //! | `dead_letter` | nothing until it is retried by hand; it is forgotten after 30 days |
 //!
+//! One that nobody needs any more before it could be sent, such as a question that was answered, is forgotten at once.
+//!
 //! Invariants
 //! - A message is part of the change that causes it: [`Notify::enqueue`] works in the caller's
-//!   transaction. From its commit on it is sent, or ends as a visible dead letter with a reason.
+//!   transaction. From its commit on it is sent, ends as a visible dead letter with a reason, or is needed no more.
 //! - Sending is at least once. There is one window in which it may be twice: after the last byte
 //!   of a message went out and before its success is committed. Both copies then carry the same
 //!   identity: an e-mail its `Message-ID`, a webhook its `id`.

@@ -47,6 +47,8 @@ pub enum Retry {
     After(Duration),
     /// It was refused for good.
     Never,
+    /// Nobody needs it any more: it is forgotten, which is no failure.
+    Obsolete,
 }
 
 /// Why an attempt failed: a sentence for the owner, without anything secret.
@@ -66,6 +68,11 @@ impl DeliveryFailure {
     #[must_use]
     pub fn for_good(message: impl Into<String>) -> Self {
         Self { message: message.into(), retry: Retry::Never }
+    }
+
+    #[must_use]
+    pub fn obsolete(message: impl Into<String>) -> Self {
+        Self { message: message.into(), retry: Retry::Obsolete }
     }
 }
 

@@ -52,7 +52,7 @@ impl HandlesItems for DeliverNotifications {
         };
         let sent = self.hold(lease, async { Ok::<_, StoreError>(send(&self.0, &message).await) }).await?;
         if let Err(failure) = &sent {
-            tracing::info!(id = %message.id, platform = message.platform, attempt = lease.attempt, error = %failure, "a message could not be sent");
+            tracing::info!(id = %message.id, platform = message.platform, attempt = lease.attempt, error = %failure, "a message was not sent");
         }
         let lease = lease.clone();
         Ok(db.write(async move |tx: &mut Tx| record(tx, &lease, &message, &sent).await).await?)
@@ -111,6 +111,11 @@ async fn record(
         Retry::Never => {
             tx.bury(lease, &failure.message).await?;
             None
+        }
+        Retry::Obsolete => {
+            tx.complete(lease).await?;
+            tx.remove_item(&lease.id).await?;
+            return store::delete_notification(tx, &message.id).await;
         }
     };
     store::update_failed(tx, &message.id, lease.attempt, &failure.message, again).await?;

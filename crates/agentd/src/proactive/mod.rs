@@ -19,7 +19,8 @@
 //! - While it is switched off, nothing is looked for.
 //!
 //! It also wakes the owner's devices for approvals that wait for a moment (`waking`): the message has the approval's
-//! key, so there is one of it, however many daemons look and whoever is killed where.
+//! key, so there is one of it, however many daemons look and whoever is killed where. Once the approval is answered,
+//! another one takes it away.
 //!
 //! Deliberately absent: when a run has failed and what is suggested (`scheduler`), and how a message reaches
 //! somebody (`notify`).

@@ -2,11 +2,11 @@
 
 use super::service::Proactive;
 use super::worker::{StartProactive, WakeDevices};
-use crate::runtime::{Domain, NextDue, Workers};
+use crate::runtime::{Domain, Workers};
 
 impl Domain for Proactive {
     fn add_workers(&self, workers: &mut Workers) {
         workers.add(StartProactive(self.clone()));
-        workers.add(WakeDevices { proactive: self.clone(), next_look: NextDue::default() });
+        workers.add(WakeDevices::new(self.clone()));
     }
 }

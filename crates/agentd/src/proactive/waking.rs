@@ -1,5 +1,7 @@
-//! Waking the owner's devices when something waits for an answer, for whoever has no page open.
+//! Waking the owner's devices when something waits for an answer, for whoever has no page open, and taking that away
+//! from them when it is answered.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use agentd_base::{DomainError, Timestamp};
@@ -9,7 +11,7 @@ use futures_util::future::BoxFuture;
 
 use super::service::Proactive;
 use crate::engine::{Approval, ApprovalId};
-use crate::notify::{Notification, NotifyError, PushDetails, StillWaits, Target};
+use crate::notify::{Notification, NotificationStatus, NotifyError, PushDetails, StillWaits, Target};
 use crate::runtime::NextDue;
 
 /// Whoever looks at the page answers sooner.
@@ -22,36 +24,86 @@ impl StillWaits for Proactive {
     }
 }
 
+/// The approvals that devices were woken for and that waited at the last look; `None` before the first one.
+pub(super) type WokenFor = Option<HashSet<ApprovalId>>;
+
 fn key(approval: &ApprovalId) -> String {
     format!("wake:{approval}")
 }
 
+/// By which a device knows the message about an approval.
+fn tag(approval: &ApprovalId) -> String {
+    format!("approval:{approval}")
+}
+
+fn answered_key(approval: &ApprovalId) -> String {
+    format!("answered:{approval}")
+}
+
 impl Proactive {
-    /// Wakes the devices for what has waited for a moment; for each approval once. Answers for how many, and when the
-    /// next one has.
-    pub(super) async fn wake_for_approvals(&self) -> Result<(u64, Timestamp), NotifyError> {
-        let idle = (0, NextDue::NEVER);
-        if !self.settings().proactive().push_approvals {
-            return Ok(idle);
-        }
+    /// Wakes the devices for what has waited for a moment, for each approval once, and takes away what is answered.
+    /// Answers how often, and when the next one has waited.
+    pub(super) async fn look_at_approvals(&self, woken_for: &mut WokenFor) -> Result<(u64, Timestamp), NotifyError> {
+        let (approvals, notify) = (self.engine().approvals(), self.notify());
         let mut read = self.context().db.read().await?;
-        if !self.notify().push().has_devices(&mut read).await? {
-            return Ok(idle);
+        if !notify.push().has_devices(&mut read).await? {
+            *woken_for = None;
+            return Ok((0, NextDue::NEVER));
         }
-        let waiting = self.engine().approvals().waiting(&mut read, MOST_APPROVALS).await?;
-        let now = self.context().clock.now();
-        let (ripe, young): (Vec<_>, Vec<_>) =
-            waiting.into_iter().partition(|approval| approval.requested_at + MOMENT <= now);
-        let next = young.iter().map(|approval| approval.requested_at + MOMENT).min().unwrap_or(NextDue::NEVER);
-        let keys: Vec<String> = ripe.iter().map(|approval| key(&approval.id)).collect();
-        let told = self.notify().outcomes(&mut read, &keys).await?;
+        let waiting = approvals.waiting(&mut read, MOST_APPROVALS).await?;
+        let waiting_ids: HashSet<ApprovalId> = waiting.iter().map(|approval| approval.id.clone()).collect();
+        let answered: Vec<ApprovalId> = match woken_for.take() {
+            Some(before) => before.difference(&waiting_ids).cloned().collect(),
+            // What was answered while nobody looked.
+            None => approvals.answered(&mut read, MOST_APPROVALS).await?,
+        };
+        let keys = waiting_ids.iter().map(key).chain(answered.iter().flat_map(|id| [key(id), answered_key(id)]));
+        let outcomes = notify.outcomes(&mut read, &keys.collect::<Vec<_>>()).await?;
         drop(read);
-        let mut woken = 0;
-        for approval in ripe.iter().filter(|approval| !told.contains_key(&key(&approval.id))) {
-            self.wake_for(approval).await?;
-            woken += 1;
+        let was_sent = |id: &ApprovalId| matches!(outcomes.get(&key(id)), Some((NotificationStatus::Sent, _)));
+        let mut told = 0;
+        for id in answered.iter().filter(|id| was_sent(id) && !outcomes.contains_key(&answered_key(id))) {
+            told += u64::from(self.take_away(id).await?);
         }
-        Ok((woken, next))
+        let now = self.context().clock.now();
+        let wakes = self.settings().proactive().push_approvals;
+        let (mut next, mut standing) = (NextDue::NEVER, HashSet::new());
+        for approval in waiting {
+            let ripe = approval.requested_at + MOMENT;
+            if !outcomes.contains_key(&key(&approval.id)) {
+                if !wakes || ripe > now {
+                    next = if wakes { next.min(ripe) } else { next };
+                    continue;
+                }
+                self.wake_for(&approval).await?;
+                told += 1;
+            }
+            standing.insert(approval.id);
+        }
+        *woken_for = Some(standing);
+        Ok((told, next))
+    }
+
+    /// Replaces the message about an approval by one that goes away by itself; answers whether that was called for.
+    async fn take_away(&self, id: &ApprovalId) -> Result<bool, NotifyError> {
+        // There may be more that wait than are looked at.
+        if self.engine().approvals().waits(id.clone()).await? {
+            return Ok(false);
+        }
+        let details = PushDetails {
+            url: "/approvals?tab=answered".to_owned(),
+            tag: tag(id),
+            is_silent: true,
+            takes_away: Some(key(id)),
+            ..PushDetails::default()
+        };
+        let subject = match self.settings().interface().language.starts_with("de") {
+            true => "Die Freigabe ist erledigt",
+            false => "The approval is settled",
+        };
+        let message = Notification::new(Target::Push(String::new()), subject, "").idempotency_key(answered_key(id));
+        self.tell_devices(message, details).await?;
+        Ok(true)
     }
 
     async fn wake_for(&self, approval: &Approval) -> Result<(), NotifyError> {
@@ -60,21 +112,26 @@ impl Proactive {
         let (subject, body) = question(&name, &approval.tool, &self.settings().interface().language);
         let details = PushDetails {
             url: format!("/approvals?id={}", approval.id),
-            tag: format!("approval:{}", approval.id),
+            tag: tag(&approval.id),
             is_urgent: true,
             expires_at: Some(approval.expires_at),
             about: Some(approval.id.to_string()),
+            ..PushDetails::default()
         };
         let message = Notification::new(Target::Push(String::new()), subject, body)
             .idempotency_key(key(&approval.id))
-            .agent(approval.agent_id.as_str())
-            .details(serde_json::to_value(details).unwrap_or_default());
+            .agent(approval.agent_id.as_str());
+        self.tell_devices(message, details).await
+    }
+
+    async fn tell_devices(&self, message: Notification, details: PushDetails) -> Result<(), NotifyError> {
+        let message = message.details(serde_json::to_value(details).unwrap_or_default());
         let notify = self.notify().clone();
         let sent = self.context().db.write(async move |tx: &mut Tx| notify.enqueue(tx, &message).await).await;
         match sent {
             Err(NotifyError::Store(error)) => return Err(error.into()),
             // Whoever looks for the message finds why it is not there.
-            Err(error) => tracing::error!(code = error.code(), %error, "nobody is woken for an approval"),
+            Err(error) => tracing::error!(code = error.code(), %error, "devices are not told of an approval"),
             Ok(_) => {}
         }
         Ok(())

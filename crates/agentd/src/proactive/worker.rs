@@ -7,10 +7,12 @@ use agentd_base::Timestamp;
 use agentd_store::{StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 
 use super::model::{Cause, ProactiveTurn, ProactiveTurnId, TurnStatus};
 use super::service::Proactive;
 use super::turns::TRANSCRIPT;
+use super::waking::WokenFor;
 use super::{prompt, store};
 use crate::agents::{Agent, AgentError};
 use crate::engine::{EngineError, Origin, OriginKind, SessionId, StartTurn, ToolUse};
@@ -183,11 +185,18 @@ impl StartProactive {
     }
 }
 
-/// Wakes devices for approvals.
+/// Wakes devices for approvals, and takes the messages away when those are answered.
 #[derive(Debug)]
 pub(super) struct WakeDevices {
-    pub(super) proactive: Proactive,
-    pub(super) next_look: NextDue,
+    proactive: Proactive,
+    next_look: NextDue,
+    woken_for: Mutex<WokenFor>,
+}
+
+impl WakeDevices {
+    pub(super) fn new(proactive: Proactive) -> Self {
+        Self { proactive, next_look: NextDue::default(), woken_for: Mutex::default() }
+    }
 }
 
 impl Worker for WakeDevices {
@@ -205,9 +214,12 @@ impl Worker for WakeDevices {
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         async {
-            let (woken, next) = self.proactive.wake_for_approvals().await?;
+            // Where this fails, nothing is known, and the next look is as the first.
+            let mut woken_for = self.woken_for.lock().take();
+            let (told, next) = self.proactive.look_at_approvals(&mut woken_for).await?;
+            *self.woken_for.lock() = woken_for;
             self.next_look.note(Some(next));
-            Ok(WorkerReport::done(woken))
+            Ok(WorkerReport::done(told))
         }
         .boxed()
     }

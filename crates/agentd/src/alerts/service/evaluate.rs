@@ -199,7 +199,7 @@ impl Alerts {
             }
         };
         let message = match &target {
-            Target::Push(_) => notice::push(alert, kind, value),
+            Target::Push(_) => notice::push(alert, kind, value, self.is_quiet()),
             _ => {
                 let text = notice::text(alert, Some(condition), kind, value, alert.life.firing_since);
                 Notification::new(target, text.subject, text.body).format(text.format)
@@ -207,6 +207,10 @@ impl Alerts {
         };
         self.0.sources.notify.enqueue(tx, &message.idempotency_key(key)).await?;
         Ok(())
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.0.sources.settings.is_quiet(self.0.context.clock.now())
     }
 
     /// Wakes the devices of the owner, where they are not where the alert is sent anyway.
@@ -223,7 +227,7 @@ impl Alerts {
         if is_told || !sources.settings.proactive().push_alerts || !sources.notify.push().has_devices(tx).await? {
             return Ok(());
         }
-        let message = notice::push(alert, kind, value).idempotency_key(format!("push:{key}"));
+        let message = notice::push(alert, kind, value, self.is_quiet()).idempotency_key(format!("push:{key}"));
         sources.notify.enqueue(tx, &message).await?;
         Ok(())
     }

@@ -150,6 +150,17 @@ pub(in crate::engine) async fn list_waiting(
     read.fetch_all(sql, args![now, limit]).await?.iter().map(approval).collect()
 }
 
+/// Those that do not wait any more at `now`, the newest first.
+pub(in crate::engine) async fn list_answered(
+    read: &mut Read,
+    now: Timestamp,
+    limit: u32,
+) -> Result<Vec<ApprovalId>, StoreError> {
+    let sql = "SELECT id FROM approvals WHERE status <> 'pending' OR expires_at <= $1 \
+               ORDER BY requested_at DESC, id DESC LIMIT $2";
+    read.fetch_all(sql, args![now, limit]).await?.iter().map(Row::first).collect()
+}
+
 /// Writes a decision; answers whether it was still to be made.
 pub(in crate::engine) async fn decide(
     tx: &mut Tx,

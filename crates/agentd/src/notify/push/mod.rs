@@ -8,7 +8,8 @@
 //!   `security.allowed_hosts` names them, and without https only on this machine.
 //! - A message to all is a message to each, enqueued in one transaction under keys of their own: each device has one
 //!   of it, whoever is killed where.
-//! - What a push service has forgotten is forgotten here. What nobody waits for any more is not sent.
+//! - What a push service has forgotten is forgotten here. What nobody waits for any more is not sent, and taken away
+//!   from the devices that show it.
 //! - A push service that does not answer is left alone for a while, so that no other message waits for it.
 //! - Addresses and keys lie in the vault: who knows them can send to the device, or be told where it is.
 //!

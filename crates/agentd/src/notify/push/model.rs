@@ -75,12 +75,17 @@ pub struct PushDetails {
     pub tag: String,
     /// Whether it is shown at once, whatever it costs a phone's battery.
     pub is_urgent: bool,
+    /// Whether it is shown without a sound.
+    pub is_silent: bool,
     /// From then on it is not sent, and not kept for a device that is off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
     /// What it asks for, in the words of [`StillWaits`](super::StillWaits); it is not sent once that is answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
+    /// The idempotency key of the message that it takes the place of, to go away with it; it is sent only where that is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub takes_away: Option<String>,
 }
 
 /// What the service worker of the page reads.
@@ -94,7 +99,13 @@ impl Content {
         let url = if is_path { details.url.as_str() } else { "/" };
         let mut body = &body[..body.floor_char_boundary(BODY_BYTES)];
         loop {
-            let content = json!({"title": title, "body": body, "url": url, "tag": details.tag}).to_string();
+            let mut content = json!({"title": title, "body": body, "url": url, "tag": details.tag});
+            for (name, is_so) in [("silent", details.is_silent), ("close", details.takes_away.is_some())] {
+                if is_so {
+                    content[name] = json!(true);
+                }
+            }
+            let content = content.to_string();
             if content.len() <= MAX_CONTENT || body.is_empty() {
                 return Self(content.into_bytes());
             }

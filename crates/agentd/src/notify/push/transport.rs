@@ -1,6 +1,6 @@
 //! Messages to devices: one to all becomes one to each.
 
-use agentd_store::Tx;
+use agentd_store::{StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
@@ -9,8 +9,14 @@ use super::request::Receipt;
 use super::{Device, Push, store};
 use crate::notify::enqueue::enqueue;
 use crate::notify::error::NotifyError;
-use crate::notify::model::{MessageFormat, Notification, Target};
+use crate::notify::model::{MessageFormat, Notification, NotificationId, NotificationStatus, Target};
+use crate::notify::store::{find_id_by_key, outcomes_by_key};
 use crate::notify::transport::{Delivered, DeliveryFailure, Outgoing, Transport};
+
+/// The idempotency key of a device's copy of a message to all.
+fn copy_key(message: &NotificationId, device: &PushSubscriptionId) -> String {
+    format!("push:{message}:{device}")
+}
 
 impl Transport for Push {
     fn platform(&self) -> &'static str {
@@ -24,11 +30,14 @@ impl Transport for Push {
                 return Err(DeliveryFailure::for_good("its time was over before it could be sent"));
             }
             if !self.still_waits(&details).await? {
-                return Err(DeliveryFailure::for_good("it was answered before it could be sent"));
+                return Err(DeliveryFailure::obsolete("it was answered before it could be sent"));
             }
             match message.channel.as_str() {
                 "" => self.send_to_each(message, &details).await,
-                id => self.send_to(&PushSubscriptionId::from(id), message, &details).await,
+                id => {
+                    self.check_taken_away(&details).await?;
+                    self.send_to(&PushSubscriptionId::from(id), message, &details).await
+                }
             }
         }
         .boxed()
@@ -54,17 +63,42 @@ impl Push {
         }
     }
 
+    /// Fails where the device has not what the message is to take away.
+    async fn check_taken_away(&self, details: &PushDetails) -> Result<(), DeliveryFailure> {
+        let Some(key) = &details.takes_away else { return Ok(()) };
+        let later = |error: StoreError| DeliveryFailure::later(error.to_string());
+        let mut read = self.0.context.db.read().await.map_err(later)?;
+        let found = outcomes_by_key(&mut read, std::slice::from_ref(key)).await.map_err(later)?;
+        match found.get(key).map(|(status, _)| *status) {
+            Some(NotificationStatus::Sent) => Ok(()),
+            Some(NotificationStatus::Pending) => Err(DeliveryFailure::later("what it takes away is still on its way")),
+            Some(NotificationStatus::DeadLetter) | None => {
+                Err(DeliveryFailure::obsolete("the device has nothing that it could take away"))
+            }
+        }
+    }
+
     /// The message is sent when a message to each device is in the queue.
     async fn send_to_each(&self, message: &Outgoing, details: &PushDetails) -> Result<Delivered, DeliveryFailure> {
         let (this, message) = (self.clone(), message.clone());
-        let details = serde_json::to_value(details).unwrap_or_default();
+        let details = details.clone();
+        let is_closing = details.takes_away.is_some();
         let send = async move |tx: &mut Tx| {
+            let taken = match &details.takes_away {
+                Some(key) => find_id_by_key(tx, key).await?,
+                None => None,
+            };
+            if details.takes_away.is_some() && taken.is_none() {
+                return Ok(0);
+            }
             let devices = store::list(tx).await?;
             for device in &devices {
+                let takes_away = taken.as_ref().map(|taken| copy_key(taken, &device.id));
+                let details = PushDetails { takes_away, ..details.clone() };
                 let mut copy = Notification::new(Target::Push(device.id.to_string()), &message.subject, &message.body)
                     .format(message.format)
-                    .idempotency_key(format!("push:{}:{}", message.id, device.id))
-                    .details(details.clone());
+                    .idempotency_key(copy_key(&message.id, &device.id))
+                    .details(serde_json::to_value(details).unwrap_or_default());
                 copy.agent.clone_from(&message.agent);
                 enqueue(tx, &this.0.context.ids, this.0.settings.vault(), &copy).await?;
             }
@@ -72,6 +106,7 @@ impl Push {
         };
         let sent = self.0.context.db.write(send).await;
         match sent.map_err(|error| DeliveryFailure::later(error.to_string()))? {
+            0 if is_closing => Err(DeliveryFailure::obsolete("no device has what it could take away")),
             0 => Err(DeliveryFailure::for_good(
                 "no device is to be woken; open the page on one, and switch it on in its settings under Notifications",
             )),

@@ -34,6 +34,7 @@ pub struct EmailSettings {
     /// Name or IP address of the server that takes mail.
     #[schema(min_length = 1, max_length = 253)]
     pub smtp_host: Option<String>,
+    /// Usually 587 with `starttls`, and 465 with `implicit`.
     #[schema(minimum = 1, maximum = 65535)]
     pub smtp_port: u16,
     pub tls: EmailTls,

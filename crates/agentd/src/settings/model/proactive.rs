@@ -15,7 +15,8 @@ pub const CHANNEL_PLATFORMS: [&str; 6] = ["discord", "slack", "telegram", "whats
 
 const MAX_CHANNEL: usize = 200;
 
-/// The part of the day in which no agent begins by itself. It may go over midnight.
+/// The part of the day in which no agent begins by itself, and in which devices show an alert without a sound unless it
+/// is critical. It may go over midnight.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct QuietHours {

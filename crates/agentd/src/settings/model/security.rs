@@ -22,6 +22,7 @@ pub struct SecuritySettings {
     /// `login_window_seconds`, logins from there are refused for a while.
     #[schema(minimum = 1, maximum = 1000)]
     pub login_max_failures: u32,
+    /// How long a wrong password counts.
     #[schema(minimum = 10, maximum = 86_400)]
     pub login_window_seconds: u32,
     /// Names of tools that always ask before they run; `*` at the end stands for any rest.

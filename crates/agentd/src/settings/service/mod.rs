@@ -163,7 +163,7 @@ impl Settings {
         self.section()
     }
 
-    /// Whether agents keep quiet at `at`: proactive turns begin outside of the quiet hours.
+    /// Whether `at` is quiet: proactive turns begin outside of the quiet hours, and alerts make no sound in them.
     #[must_use]
     pub fn is_quiet(&self, at: Timestamp) -> bool {
         self.proactive().is_quiet(at, &self.timezone())

@@ -1,6 +1,6 @@
 //! Devices are woken when an alert fires.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{NEVER, change, create, evaluate, firing, firings, with};
 use crate::hooks::receiver::Receiver;
@@ -45,4 +45,21 @@ async fn an_alert_may_be_sent_to_devices_alone_or_to_none() {
     create(&app, &with(firing(&receiver), &own)).await;
     evaluate(&app).await;
     assert_eq!(service.count(), 2, "what an alert says itself holds");
+}
+
+#[tokio::test]
+async fn an_alert_makes_no_sound_in_quiet_hours_unless_it_is_critical() {
+    let (app, receiver, service) = (TestApp::with_owner().await, Receiver::start().await, PushService::start().await);
+    let device = service.subscribe(&app, "phone").await;
+    let quiet = json!({"quiet_hours": {"start": "00:00", "end": "23:59", "timezone": "UTC"}});
+    app.put("/api/settings/proactive").json(&quiet).send().await.expect_status(200);
+    for (name, severity) in [("Low", "warning"), ("High", "critical")] {
+        create(&app, &with(firing(&receiver), &json!({"name": name, "severity": severity}))).await;
+    }
+    evaluate(&app).await;
+    let mut messages = service.messages(&app, &device).await;
+    messages.sort_by_key(|message| message.content["title"].to_string());
+    let silent: Vec<_> =
+        messages.iter().map(|message| (&message.content["title"], &message.content["silent"])).collect();
+    assert_eq!(silent, [(&json!("High fires"), &Value::Null), (&json!("Low fires"), &json!(true))]);
 }

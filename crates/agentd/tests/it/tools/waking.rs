@@ -104,10 +104,58 @@ async fn what_was_answered_before_it_could_be_sent_is_not_sent() {
     assert_eq!(asking.service.count(), 1);
     assert_eq!(asking.bench.answer(&approval["id"], json!({"decision": "reject"})).await, 200);
     asking.pass(60).await;
+    asking.pass(60).await;
     assert_eq!(asking.service.count(), 1);
-    let list = asking.app().get("/api/notifications?status=dead_letter").send().await.expect_status(200).json();
-    assert_eq!(list["total"], 1);
-    assert!(list["notifications"][0]["error"].as_str().unwrap().contains("was answered"), "{list}");
+    // The two messages to all are what is left: that to the device is no failure, and the one that would take it away
+    // had nothing to do there.
+    let list = asking.app().get("/api/notifications").send().await.expect_status(200).json();
+    let left: Vec<_> =
+        list["notifications"].as_array().unwrap().iter().map(|one| (&one["channel"], &one["status"])).collect();
+    let sent = (&json!(""), &json!("sent"));
+    assert_eq!(left, [sent, sent], "{list}");
+}
+
+#[tokio::test]
+async fn what_is_answered_elsewhere_is_taken_away_where_it_was_shown() {
+    let asking = Asking::begin().await;
+    let approval = asking.ask().await;
+    asking.pass(3).await;
+    let late = asking.service.subscribe(asking.app(), "late").await;
+    assert_eq!(asking.bench.answer(&approval["id"], json!({"decision": "reject"})).await, 200);
+    asking.pass(1).await;
+    asking.pass(60).await;
+    let messages = asking.messages().await;
+    let expected = json!({
+        "title": "The approval is settled", "body": "", "url": "/approvals?tab=answered",
+        "tag": messages[0].content["tag"], "silent": true, "close": true,
+    });
+    assert_eq!((messages.len(), &messages[1].content), (2, &expected));
+    assert_eq!((messages[1].urgency.as_str(), &messages[1].topic), ("normal", &messages[0].topic));
+    assert_eq!(asking.service.messages(asking.app(), &late).await, [], "it never showed it");
+}
+
+#[tokio::test]
+async fn what_expired_is_taken_away_too() {
+    let asking = Asking::begin().await;
+    asking.ask().await;
+    asking.pass(3).await;
+    asking.pass(3_600).await;
+    let messages = asking.messages().await;
+    assert_eq!((messages.len(), &messages[1].content["close"]), (2, &json!(true)));
+}
+
+#[tokio::test]
+async fn what_was_answered_while_nobody_looked_is_taken_away_once() {
+    let mut asking = Asking::begin().await;
+    let approval = asking.ask().await;
+    asking.pass(3).await;
+    assert_eq!(asking.bench.answer(&approval["id"], json!({"decision": "reject"})).await, 200);
+    for _ in 0..2 {
+        asking.bench.restart().await;
+        asking.pass(60).await;
+    }
+    let messages = asking.messages().await;
+    assert_eq!((messages.len(), &messages[1].content["close"]), (2, &json!(true)));
 }
 
 #[tokio::test]
@@ -128,10 +176,15 @@ async fn three_daemons_wake_a_device_once() {
         // One daemon has SQLite alone.
         return;
     };
-    asking.ask().await;
+    let approval = asking.ask().await;
     asking.app().clock.advance(Duration::from_secs(3));
-    for _ in 0..3 {
-        tokio::join!(asking.app().run_workers(), second.run_workers(), third.run_workers());
-    }
-    assert_eq!(asking.messages().await.len(), 1);
+    let all_look = async || {
+        for _ in 0..3 {
+            tokio::join!(asking.app().run_workers(), second.run_workers(), third.run_workers());
+        }
+        asking.messages().await.len()
+    };
+    assert_eq!(all_look().await, 1);
+    assert_eq!(asking.bench.answer(&approval["id"], json!({"decision": "reject"})).await, 200);
+    assert_eq!(all_look().await, 2, "and it is taken away once");
 }
