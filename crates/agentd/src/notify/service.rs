@@ -173,9 +173,10 @@ impl Notify {
     pub async fn list(
         &self,
         status: Option<NotificationStatus>,
+        platform: Option<&str>,
         page: Page,
     ) -> Result<(Vec<StoredNotification>, u64), NotifyError> {
-        Ok(store::list_notifications(&mut self.0.context.db.read().await?, status, page).await?)
+        Ok(store::list_notifications(&mut self.0.context.db.read().await?, status, platform, page).await?)
     }
 
     /// # Errors

@@ -131,13 +131,14 @@ pub(super) async fn find_item_id(read: &mut Read, id: &NotificationId) -> Result
 pub(super) async fn list_notifications(
     read: &mut Read,
     status: Option<NotificationStatus>,
+    platform: Option<&str>,
     page: Page,
 ) -> Result<(Vec<StoredNotification>, u64), StoreError> {
     let mut args = Args::new();
-    let condition = match status {
-        None => String::new(),
-        Some(status) => format!("WHERE status = ${}", args.push(status.as_str())),
-    };
+    let wanted = [("status", status.map(NotificationStatus::as_str)), ("platform", platform)];
+    let conditions: Vec<String> =
+        wanted.into_iter().filter_map(|(column, value)| Some(format!("{column} = ${}", args.push(value?)))).collect();
+    let condition = if conditions.is_empty() { String::new() } else { format!("WHERE {}", conditions.join(" AND ")) };
     let sql = format!("SELECT COUNT(*) AS total FROM notifications {condition}");
     let total = read.fetch_one(sql, args.clone()).await?.get("total")?;
     let (limit, offset) = (args.push(page.limit), args.push(page.offset));

@@ -131,6 +131,9 @@ struct NotificationQuery {
     /// Only those in this state.
     #[param(inline)]
     status: Option<NotificationStatus>,
+    /// Only those through this: `email`, `webhook`, `push`, or a chat platform.
+    #[param(max_length = 64)]
+    platform: Option<String>,
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
     #[param(minimum = 0, default = 0)]
@@ -152,7 +155,7 @@ async fn list_notifications(
     let mut problems = Problems::new();
     let page = agentd_base::Page::checked(query.limit, query.offset, PageLimits::default(), &mut problems);
     problems.into_result().map_err(ApiError::invalid)?;
-    let (notifications, total) = notify.list(query.status, page).await?;
+    let (notifications, total) = notify.list(query.status, query.platform.as_deref(), page).await?;
     Ok(Json(NotificationList { notifications: notifications.iter().map(NotificationView::from).collect(), total }))
 }
 

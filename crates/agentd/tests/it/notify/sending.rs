@@ -53,6 +53,12 @@ async fn a_message_is_sent_with_its_change_or_not_at_all() {
     let list = app.get("/api/notifications").send().await.expect_status(200).json();
     assert_eq!((&list["total"], &list["notifications"][0]["id"]), (&json!(1), &json!(id)));
     assert!(list["notifications"][0].get("body").is_none());
+    let found = async |query: &str| {
+        app.get(&format!("/api/notifications?{query}")).send().await.expect_status(200).json()["total"].clone()
+    };
+    assert_eq!(found("platform=email").await, 1);
+    assert_eq!((found("platform=push").await, found("platform=email&status=pending").await), (json!(0), json!(0)));
+    assert_eq!(found("platform=email&status=sent&limit=1").await, 1);
     app.get("/api/notifications/ntf_unknown").send().await.expect_error(404, "not_found");
     app.get("/api/notifications?status=lost&limit=0").send().await.expect_status(400);
 }
