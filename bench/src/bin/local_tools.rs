@@ -201,6 +201,7 @@ async fn ask(backend: &LocalBackend, tools: &[&Tool], messages: Vec<ModelMessage
         input_schema: Schema::new(&tool.input_schema),
     };
     let request = ModelRequest {
+        client: "bench".into(),
         model: String::new(),
         system: None,
         messages,

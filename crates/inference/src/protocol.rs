@@ -48,10 +48,8 @@ pub enum ToWorker {
 pub struct WorkerConfiguration {
     /// Tokens that one conversation may have, prompt and reply together; lowered to what the model was trained for.
     pub context_length: u32,
-    /// How many replies are written at once, in turns.
+    /// How many replies are written at once, in turns; the daemon sends no more requests than that.
     pub max_parallel: usize,
-    /// How many more requests may wait.
-    pub max_queue: usize,
 }
 
 /// What an embedding process is for.

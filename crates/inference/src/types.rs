@@ -1,6 +1,7 @@
 //! What is asked of the model inside, and what it answers.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use agentd_base::{DomainError, ErrorKind};
 use serde::{Deserialize, Serialize};
@@ -8,6 +9,9 @@ use serde::{Deserialize, Serialize};
 /// One reply to be written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GenerateRequest {
+    /// Who asks: clients that wait take turns. Not for the process, which works for one daemon.
+    #[serde(skip)]
+    pub client: Arc<str>,
     /// A GGUF file.
     pub model_path: PathBuf,
     /// The system prompt. Empty is taken as the shortest useful one, because the prompt that many
@@ -34,6 +38,7 @@ impl GenerateRequest {
     #[must_use]
     pub fn new(model_path: impl Into<PathBuf>, system: impl Into<String>, messages: Vec<ChatMessage>) -> Self {
         Self {
+            client: Arc::default(),
             model_path: model_path.into(),
             system: system.into(),
             messages,

@@ -12,6 +12,8 @@ use crate::Vendor;
 /// One call of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
+    /// Who asks: a model that answers some at once lets clients take turns. No vendor is told.
+    pub client: Arc<str>,
     /// The vendor's name of the model.
     pub model: String,
     pub system: Option<String>,

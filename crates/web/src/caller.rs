@@ -41,6 +41,12 @@ impl Caller {
     pub fn anonymous() -> Self {
         Self { kind: CallerKind::Anonymous, credential_id: "anonymous".into(), user_id: None, scope: Scope::Full }
     }
+
+    /// The API key that was presented, if it was one.
+    #[must_use]
+    pub fn key_id(&self) -> Option<String> {
+        (self.kind == CallerKind::ApiKey).then(|| self.credential_id.to_string())
+    }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Caller {

@@ -26,6 +26,7 @@ const MAX_HALVINGS: u32 = 3;
 /// What is the same for every attempt.
 #[derive(Debug, Clone)]
 pub(super) struct CallOptions {
+    pub(super) client: Arc<str>,
     pub(super) model: String,
     pub(super) temperature: Option<f64>,
     pub(super) max_output_tokens: Option<u32>,
@@ -124,6 +125,7 @@ impl Call {
     fn open(&mut self) {
         let has_tools = !self.options.tools.is_empty();
         let request = ModelRequest {
+            client: Arc::clone(&self.options.client),
             model: self.options.model.clone(),
             system: Some(self.prompt.system_text()),
             messages: if has_tools { self.prompt.for_model() } else { self.prompt.for_model_without_tools() },
@@ -292,6 +294,7 @@ mod tests {
     fn call(backend: &ScriptedBackend, history: Vec<HistoryMessage>) -> Call {
         let clock = MockClock::new(Timestamp::from_micros(1)).clock();
         let options = CallOptions {
+            client: "owner".into(),
             model: "m".to_owned(),
             temperature: None,
             max_output_tokens: None,

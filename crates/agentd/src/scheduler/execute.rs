@@ -219,7 +219,7 @@ async fn begin(scheduler: &Scheduler, run: &Run) -> Result<(SessionId, crate::en
         other => NoTurn::Ended(Outcome::failed("the agent of the job is not there any more"), other.code()),
     })?;
     drop(preparing);
-    let background = scheduler.engine().background_permit(&agent, job.model.as_deref()).await?;
+    let background = scheduler.engine().background_permit(job.id.as_str(), &agent, job.model.as_deref()).await?;
     let history = prompt::history(&job, run, scheduler.context().clock.now(), &scheduler.zone());
     let turn = turn_of(&job, run, agent, history);
     let (claimed, limit) = (run.clone(), Duration::from_secs(u64::from(job.time_limit_seconds)));

@@ -64,6 +64,7 @@ fn request(message: &str) -> ModelRequest {
         input_schema: Schema::new(&schema),
     };
     ModelRequest {
+        client: "test".into(),
         model: "m".to_owned(),
         system: None,
         messages: vec![ModelMessage::User { content: message.to_owned() }],
@@ -126,7 +127,7 @@ const KNOWS_TOOLS: &str = "{% for tool in tools %}<tool>{{ tool | tojson }}</too
     {% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}\
     {% for call in message.tool_calls %}<tool_call>\n{{ call.function | tojson }}\n</tool_call>{% endfor %}<|im_end|>\n\
     {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
-const KNOWS_NONE: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n\
+pub const KNOWS_NONE: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n\
     {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
 #[test]
@@ -140,7 +141,7 @@ fn scripted_process() {
 }
 
 /// A daemon, and the file of its model, which follows `replies`.
-async fn with_scripted_model(template: &str, replies: &[(&str, &str)]) -> (TestApp, PathBuf) {
+pub async fn with_scripted_model(template: &str, replies: &[(&str, &str)]) -> (TestApp, PathBuf) {
     let mut app = TestApp::start_with(|source| {
         let folder = source.data_dir.clone().expect("a folder").with_file_name("programs");
         std::fs::create_dir(&folder).expect("a folder");

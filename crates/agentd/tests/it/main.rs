@@ -25,6 +25,7 @@ mod engine;
 mod event_stream;
 mod events;
 mod evolution;
+mod fair_turns;
 mod figures;
 mod files;
 mod hooks;

@@ -34,9 +34,10 @@ pub struct LocalModelOptions {
     pub entropy: Entropy,
     /// The process ends after so long without a request, and its memory with it.
     pub idle_unload: Duration,
-    /// Replies written at once, in turns. Each takes memory for a context window.
+    /// Replies written at once, in turns. Each takes memory for a context window. One client has all but one of
+    /// them at most, so that another one need not wait for the end of its replies.
     pub max_parallel: usize,
-    /// Requests that wait beyond those; more are refused as `overloaded`.
+    /// Requests that wait beyond those, fair by client; what has no place is refused as `overloaded`.
     pub max_queue: usize,
     /// Tokens of a conversation, reply included; lowered to what a model was trained for.
     pub context_length: u32,
@@ -56,7 +57,7 @@ impl LocalModelOptions {
             entropy,
             idle_unload: Duration::from_secs(300),
             max_parallel: 4,
-            max_queue: 32,
+            max_queue: 128,
             context_length: 4096,
             stall_timeout: Duration::from_secs(60),
             restart_backoff: Backoff {

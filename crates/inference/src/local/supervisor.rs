@@ -1,11 +1,14 @@
 //! The one task that owns the inference process of the model inside.
 //!
-//! Invariant: a request is in `replies` until its end was told, and every way out of a process tells
-//! all of them.
+//! Requests wait here, fair by client, and the process has only those that it works on.
+//!
+//! Invariant: a request is in `waiting` or in `running` until its end was told, and every way out of a process
+//! tells all of those that it had.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use agentd_base::FairQueue;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::child::{Happened, Keeper, KeeperOptions};
@@ -32,7 +35,21 @@ pub(super) struct Supervisor {
     dropped: Arc<Notify>,
     status: watch::Sender<LocalStatus>,
     keeper: Keeper,
-    replies: HashMap<u64, Reply>,
+    waiting: FairQueue<Waiting>,
+    running: HashMap<u64, Running>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    id: u64,
+    request: Box<GenerateRequest>,
+    reply: Reply,
+}
+
+#[derive(Debug)]
+struct Running {
+    client: Arc<str>,
+    reply: Reply,
 }
 
 enum Woken {
@@ -57,7 +74,8 @@ impl Supervisor {
             stall_timeout: options.stall_timeout,
             restart_backoff: options.restart_backoff,
         });
-        Self { options, commands, dropped, status, keeper, replies: HashMap::new() }
+        let waiting = FairQueue::new(options.max_queue);
+        Self { options, commands, dropped, status, keeper, waiting, running: HashMap::new() }
     }
 
     /// Until shutdown, or until nobody can send a command any more.
@@ -65,7 +83,7 @@ impl Supervisor {
         loop {
             match self.next().await {
                 Woken::Command(Some(Command::Generate { id, request, reply })) => {
-                    self.generate(id, *request, reply).await;
+                    self.wait_for_its_turn(Waiting { id, request, reply });
                 }
                 Woken::Command(Some(Command::Shutdown { done })) => {
                     self.shutdown().await;
@@ -80,7 +98,8 @@ impl Supervisor {
                 Woken::Process(Happened::Nothing) => {}
                 Woken::StreamDropped => self.cancel_abandoned(),
             }
-            let active = self.replies.len();
+            self.start_next().await;
+            let active = self.running.len() + self.waiting.len();
             self.status.send_if_modified(|status| {
                 let changed = status.active_requests != active;
                 status.active_requests = active;
@@ -90,7 +109,7 @@ impl Supervisor {
     }
 
     async fn next(&mut self) -> Woken {
-        let has_work = !self.replies.is_empty();
+        let has_work = !self.running.is_empty();
         let observed = tokio::select! {
             biased;
             observed = self.keeper.observe(has_work) => observed,
@@ -100,32 +119,53 @@ impl Supervisor {
         Woken::Process(self.keeper.classify(observed, has_work).await)
     }
 
-    async fn generate(&mut self, id: u64, request: GenerateRequest, reply: Reply) {
-        if let Err(error) = self.try_generate(id, request).await {
-            if error.code == LocalErrorCode::ModelMissing {
-                self.status.send_modify(|status| status.last_error = Some(error.message.clone()));
-            }
-            return reply.finish(Err(error));
+    fn wait_for_its_turn(&mut self, waiting: Waiting) {
+        if waiting.reply.is_abandoned() {
+            return;
         }
-        self.replies.insert(id, reply);
+        let client = Arc::clone(&waiting.request.client);
+        if let Some(Waiting { reply, .. }) = self.waiting.push(&client, waiting) {
+            reply.finish(Err(self.overloaded()));
+        }
     }
 
-    async fn try_generate(&mut self, id: u64, request: GenerateRequest) -> Result<(), LocalError> {
-        let waiting = self.replies.len();
-        let overloaded = || {
-            LocalError::new(
-                LocalErrorCode::Overloaded,
-                format!("{waiting} requests run or wait already for the model inside; try again later"),
-            )
+    fn overloaded(&self) -> LocalError {
+        let active = self.running.len() + self.waiting.len();
+        LocalError::new(
+            LocalErrorCode::Overloaded,
+            format!("{active} requests run or wait already for the model inside; try again later"),
+        )
+    }
+
+    /// Gives the process as much as it works on at once: one request of each client that waits, round and round.
+    async fn start_next(&mut self) {
+        let most_of_one = self.options.max_parallel.saturating_sub(1).max(1);
+        let of = |running: &HashMap<u64, Running>, client: &Arc<str>| {
+            running.values().filter(|running| running.client == *client).count()
         };
-        if self.replies.len() >= self.options.max_parallel + self.options.max_queue {
-            return Err(overloaded());
+        while self.running.len() < self.options.max_parallel {
+            let next = self.waiting.pop(|client| of(&self.running, client) < most_of_one);
+            let Some((client, Waiting { id, request, reply })) = next else { return };
+            match self.try_generate(id, request).await {
+                Ok(()) => {
+                    self.running.insert(id, Running { client, reply });
+                }
+                Err(error) => {
+                    if error.code == LocalErrorCode::ModelMissing {
+                        self.status.send_modify(|status| status.last_error = Some(error.message.clone()));
+                    }
+                    reply.finish(Err(error));
+                }
+            }
         }
+    }
+
+    async fn try_generate(&mut self, id: u64, request: Box<GenerateRequest>) -> Result<(), LocalError> {
         if !tokio::fs::try_exists(&request.model_path).await.unwrap_or(true) {
             return Err(crate::model_missing(&request.model_path));
         }
         let model_path = request.model_path.clone();
-        let frame = ToWorker::Generate { id, request: Box::new(request) };
+        let frame = ToWorker::Generate { id, request };
         // Said here, where the caller still hears it.
         if let Err(ProtocolError::TooLong { length }) = protocol::encode(&frame) {
             return Err(LocalError::new(
@@ -136,7 +176,6 @@ impl Supervisor {
         let configuration = ToWorker::Configure(WorkerConfiguration {
             context_length: self.options.context_length,
             max_parallel: self.options.max_parallel,
-            max_queue: self.options.max_queue,
         });
         match self.keeper.start(configuration).await {
             Ok(false) => {}
@@ -150,10 +189,10 @@ impl Supervisor {
                 return Err(error);
             }
         }
-        if self.replies.is_empty() {
+        if self.running.is_empty() {
             self.keeper.begin_work();
         }
-        if self.keeper.send(frame) { Ok(()) } else { Err(overloaded()) }
+        if self.keeper.send(frame) { Ok(()) } else { Err(self.overloaded()) }
     }
 
     fn on_frame(&mut self, frame: FromWorker) {
@@ -174,14 +213,14 @@ impl Supervisor {
                 status.last_error = None;
             }),
             FromWorker::Text { id, text } => {
-                if let Some(reply) = self.replies.get(&id) {
-                    reply.push_text(text);
+                if let Some(running) = self.running.get(&id) {
+                    running.reply.push_text(text);
                 }
             }
             FromWorker::Finished { id, reason, usage, calls } => {
                 self.keeper.succeeded();
                 self.note_speed(usage);
-                if let Some(reply) = self.replies.remove(&id) {
+                if let Some(Running { reply, .. }) = self.running.remove(&id) {
                     let WorkerUsage { input_tokens, output_tokens, .. } = usage;
                     reply.finish(Ok(LocalEvent::Finished { reason, input_tokens, output_tokens, calls }));
                 }
@@ -198,7 +237,7 @@ impl Supervisor {
                         }
                     });
                 }
-                if let Some(reply) = self.replies.remove(&id) {
+                if let Some(Running { reply, .. }) = self.running.remove(&id) {
                     reply.finish(Err(LocalError::new(code, message)));
                 }
             }
@@ -208,9 +247,8 @@ impl Supervisor {
     }
 
     fn cancel_abandoned(&mut self) {
-        let abandoned: Vec<u64> =
-            self.replies.iter().filter(|(_, reply)| reply.is_abandoned()).map(|(&id, _)| id).collect();
-        for id in abandoned {
+        self.waiting.retain(|waiting| !waiting.reply.is_abandoned());
+        for (&id, _) in self.running.iter().filter(|(_, running)| running.reply.is_abandoned()) {
             // The reply stays listed until the process confirms: it is at work until then.
             if self.keeper.process_id().is_some() && !self.keeper.send(ToWorker::Cancel { id }) {
                 tracing::debug!(id, "a cancellation could not be sent; the process takes nothing");
@@ -230,7 +268,7 @@ impl Supervisor {
 
     fn on_lost(&mut self, message: &str) {
         self.note_failure();
-        for (_, reply) in self.replies.drain() {
+        for (_, Running { reply, .. }) in self.running.drain() {
             reply.finish(Err(LocalError::new(LocalErrorCode::Unavailable, message)));
         }
     }
@@ -259,9 +297,9 @@ impl Supervisor {
                 reply.finish(Err(shut_down()));
             }
         }
-        for (_, reply) in self.replies.drain() {
-            reply.finish(Err(shut_down()));
-        }
+        // What is dropped unfinished is told the same.
+        self.waiting.clear();
+        self.running.clear();
         self.keeper.end().await;
         self.status.send_modify(|status| {
             status.state = LocalState::Unloaded;

@@ -78,7 +78,7 @@ fn run_as(clock: &Clock, generate: fn(&Clock, &WorkerConfiguration, &Inbox, &Out
     };
     match protocol::read_frame::<ToWorker>(&mut input) {
         Ok(Some(ToWorker::Configure(configuration))) => {
-            let inbox = Arc::new(Inbox::new(configuration.max_queue + configuration.max_parallel));
+            let inbox = Arc::new(Inbox::new(configuration.max_parallel));
             let on_request = {
                 let (inbox, outbox) = (Arc::clone(&inbox), outbox.clone());
                 move |frame| take_in(frame, &inbox, &outbox)

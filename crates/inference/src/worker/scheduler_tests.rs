@@ -94,7 +94,7 @@ fn request(text: &str) -> GenerateRequest {
 }
 
 fn configuration(max_parallel: usize) -> WorkerConfiguration {
-    WorkerConfiguration { context_length: 600, max_parallel, max_queue: 100 }
+    WorkerConfiguration { context_length: 600, max_parallel }
 }
 
 struct Run {

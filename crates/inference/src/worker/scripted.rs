@@ -9,6 +9,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use agentd_base::{Clock, Timestamp};
 use serde_json::{Value, json};
@@ -21,7 +22,12 @@ use crate::gguf::{CHAT_TEMPLATE, read_texts, write_texts};
 use crate::protocol::WorkerConfiguration;
 use crate::{GenerateRequest, LocalError, LocalErrorCode};
 
+/// A reply that begins with this is held back until [`release`], and without ever an end where that does not come.
+pub const HELD: &str = "[held]";
+
 const SCRIPT: &str = "scripted.replies";
+/// How long a held reply takes for its piece of work.
+const PAUSE: Duration = Duration::from_millis(1);
 const CONTEXT_LENGTH: u32 = 1 << 20;
 
 /// Writes a model file whose model answers `text` where its prompt contains `seen`: the first such pair of
@@ -41,6 +47,18 @@ pub fn write_model(path: &Path, template: &str, replies: &[(&str, &str)]) -> io:
 pub fn asked(path: &Path) -> io::Result<Vec<Value>> {
     let lines = std::fs::read_to_string(record(path))?;
     lines.lines().map(|line| serde_json::from_str(line).map_err(io::Error::from)).collect()
+}
+
+/// Lets the held replies of the file at `path` go on.
+///
+/// # Errors
+/// The file that says so cannot be written.
+pub fn release(path: &Path) -> io::Result<()> {
+    std::fs::write(released(path), "")
+}
+
+fn released(path: &Path) -> PathBuf {
+    path.with_extension("released")
 }
 
 fn record(path: &Path) -> PathBuf {
@@ -106,13 +124,13 @@ impl Model for Scripted {
     }
 
     fn open(&self) -> Result<ScriptedSequence<'_>, LocalError> {
-        Ok(ScriptedSequence { model: self, prompt: Vec::new(), reply: Vec::new().into_iter() })
+        Ok(ScriptedSequence { model: self, is_held: false, reply: Vec::new().into_iter() })
     }
 }
 
 struct ScriptedSequence<'m> {
     model: &'m Scripted,
-    prompt: Vec<i32>,
+    is_held: bool,
     reply: std::vec::IntoIter<char>,
 }
 
@@ -125,12 +143,18 @@ impl Sequence for ScriptedSequence<'_> {
         let bytes: Vec<u8> = prompt.iter().filter_map(|&token| u8::try_from(token).ok()).collect();
         let text = String::from_utf8_lossy(&bytes);
         let reply = self.model.replies.iter().find(|(seen, _)| text.contains(seen));
-        self.reply = reply.map(|(_, reply)| reply.chars().collect::<Vec<_>>()).unwrap_or_default().into_iter();
-        self.prompt = prompt;
+        let reply = reply.map(|(_, reply)| reply.as_str()).unwrap_or_default();
+        self.is_held = reply.starts_with(HELD);
+        let reply: Vec<char> = reply.strip_prefix(HELD).unwrap_or(reply).chars().collect();
+        self.reply = reply.into_iter();
         Ok(0)
     }
 
     fn read_prompt(&mut self, _: usize) -> Result<bool, LocalError> {
+        if self.is_held && !released(&self.model.path).exists() {
+            std::thread::sleep(PAUSE);
+            return Ok(false);
+        }
         Ok(true)
     }
 

@@ -183,9 +183,37 @@ async fn too_many_requests_are_refused() {
     let error = model.generate(script("say y")).collect_text().await.unwrap_err();
     assert_eq!(error.code, LocalErrorCode::Overloaded);
     drop(running);
-    // The scripted process swallows what comes while it waits, so only the end of the first shows.
-    until(&model, |status| status.active_requests == 1).await;
-    drop(waiting);
+    assert_eq!(waiting.collect_text().await.unwrap().0, "x");
+}
+
+#[tokio::test]
+async fn clients_that_wait_take_turns() {
+    let model = LocalModel::new(LocalModelOptions { max_parallel: 1, max_queue: 100, ..options() });
+    let ask = |client: &str, steps: &str| model.generate(GenerateRequest { client: client.into(), ..script(steps) });
+    let mut crowd: Vec<_> = (0..101).map(|number| ask("crowd", &format!("say {number};until-cancelled"))).collect();
+    // The queue is full by now, and the last of the crowd makes room.
+    let stays = tokio::spawn(ask("one", "say mine").collect_text());
+    let refused = crowd.pop().unwrap().collect_text().await.unwrap_err();
+    assert_eq!(refused.code, LocalErrorCode::Overloaded);
+    // Each that goes lets the next one begin, and the other client is the second of those.
+    for (number, mut leaves) in (0..2).zip(crowd.drain(..2)) {
+        assert_eq!(leaves.next().await, Some(Ok(LocalEvent::Text(number.to_string()))));
+    }
+    assert_eq!(stays.await.unwrap().unwrap().0, "mine");
+    drop(crowd);
+    until(&model, |status| status.active_requests == 0).await;
+}
+
+#[tokio::test]
+async fn what_waits_goes_on_with_another_process() {
+    let model = LocalModel::new(LocalModelOptions { max_parallel: 1, ..options() });
+    let mut first = model.generate(script("say x;hang"));
+    assert!(matches!(first.next().await, Some(Ok(LocalEvent::Text(_)))));
+    let waiting = model.generate(script("say later"));
+    let pid = i32::try_from(until(&model, |status| status.active_requests == 2).await.process_id.unwrap()).unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), rustix::process::Signal::KILL).unwrap();
+    assert_eq!(first.next().await.unwrap().unwrap_err().code, LocalErrorCode::Unavailable);
+    assert_eq!(waiting.collect_text().await.unwrap().0, "later");
 }
 
 #[tokio::test]

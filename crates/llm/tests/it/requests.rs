@@ -14,6 +14,7 @@ fn conversation() -> ModelRequest {
     let mut own = ToolCall::new("call_2", "count", json!({"n": 2}));
     own.replay = Some(Replay { vendor: Vendor::Deepseek, data: "I should look and count.".to_owned() });
     ModelRequest {
+        client: "test".into(),
         model: "gpt-4.1".to_owned(),
         system: Some("Be brief.".to_owned()),
         messages: vec![

@@ -23,6 +23,7 @@ pub(crate) fn backend(fake: &FakeVendor, vendor: Vendor) -> VendorBackend {
 
 pub(crate) fn request() -> ModelRequest {
     ModelRequest {
+        client: "test".into(),
         model: "some-model".to_owned(),
         system: None,
         messages: vec![ModelMessage::User { content: "Hello?".to_owned() }],

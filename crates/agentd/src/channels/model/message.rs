@@ -47,6 +47,11 @@ pub(in crate::channels) struct ChannelMessage {
 }
 
 impl ChannelMessage {
+    /// Whose turn it is where several wait for a model.
+    pub(in crate::channels) fn client(&self) -> String {
+        format!("{} {}", self.platform.id(), self.sender.id)
+    }
+
     /// What a person asks the daemon itself for.
     pub(in crate::channels) fn command(&self) -> Option<Command> {
         match self.content.trim().to_ascii_lowercase().as_str() {

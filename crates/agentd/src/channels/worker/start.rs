@@ -73,7 +73,8 @@ impl HandlesItems for StartTurns {
         }
         let agent = agent_of(channels, &channel).await?;
         let files = self.hold(lease, fetch_files(channels, &channel, &agent, &message)).await?;
-        let permit = self.hold(lease, channels.uses().engine.background_permit(&agent, None)).await?;
+        let client = message.client();
+        let permit = self.hold(lease, channels.uses().engine.background_permit(&client, &agent, None)).await?;
         // Anything may have changed while it waited.
         let Some((message, _)) = find_work(channels, message_id).await? else {
             return self.complete(lease).await;

@@ -1,7 +1,7 @@
 //! Messages: send, inject, truncate; and the welcome.
 
 use agentd_base::Timestamp;
-use agentd_web::{ApiResult, Caller, CallerKind, DoneAnew, ErrorBody, IdempotencyKey, Json, ReattachTo};
+use agentd_web::{ApiResult, Caller, DoneAnew, ErrorBody, IdempotencyKey, Json, ReattachTo};
 use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -116,7 +116,7 @@ impl StreamMessage {
             model: self.model,
             execution_mode: None,
             device: None,
-            key_id: (caller.kind == CallerKind::ApiKey).then(|| caller.credential_id.to_string()),
+            key_id: caller.key_id(),
             channel: None,
         }
     }
@@ -201,6 +201,7 @@ pub(super) async fn truncate_messages(
         (status = 502, body = ErrorBody, description = "The model gave no answer")))]
 pub(super) async fn create_welcome(
     State(chat): State<Chat>,
+    caller: Caller,
     once: IdempotencyKey,
     again: Option<Extension<ReattachTo>>,
     Json(fields): Json<WelcomeFields>,
@@ -213,6 +214,7 @@ pub(super) async fn create_welcome(
     }
     let is_anew = earlier.is_some();
     let recorder = record_stream_once(&once, |session: &SessionId| session.to_string());
-    let message = Json(Welcome { message: chat.welcome(fields.agent_id.as_deref(), recorder, earlier).await? });
+    let welcome = chat.welcome(fields.agent_id.as_deref(), caller.key_id(), recorder, earlier);
+    let message = Json(Welcome { message: welcome.await? });
     Ok(if is_anew { (Extension(DoneAnew), message).into_response() } else { message.into_response() })
 }

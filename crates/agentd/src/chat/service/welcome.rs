@@ -21,6 +21,7 @@ impl Chat {
     pub async fn welcome(
         &self,
         agent: Option<&str>,
+        key_id: Option<String>,
         recorder: Recorder<SessionId>,
         instead_of: Option<SessionId>,
     ) -> Result<String, ChatError> {
@@ -35,7 +36,7 @@ impl Chat {
         );
         let turn = StartTurn {
             max_output_tokens: Some(MOST_OUTPUT),
-            ..StartTurn::aside(agent, vec![HistoryMessage::User(request)])
+            ..StartTurn::aside(agent, vec![HistoryMessage::User(request)]).asked_with(key_id)
         };
         let open = async move |tx: &mut Tx, session: &SessionId| {
             match &instead_of {

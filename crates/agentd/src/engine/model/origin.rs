@@ -1,5 +1,7 @@
 //! Who asked for a turn.
 
+use std::sync::Arc;
+
 /// What kind of thing asked for a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OriginKind {
@@ -74,6 +76,13 @@ impl Origin {
     #[must_use]
     pub fn aside() -> Self {
         Self::of(OriginKind::Aside)
+    }
+
+    /// Whose turn it is where several wait for a model: a key, a job, the owner behind the page, else all of a kind.
+    #[must_use]
+    pub fn client(&self) -> Arc<str> {
+        let id = self.key_id.as_deref().or(self.job_id.as_deref());
+        id.unwrap_or_else(|| self.kind.as_str()).into()
     }
 
     /// A run of a job. That it waits was told by the scheduler, when it was planned.

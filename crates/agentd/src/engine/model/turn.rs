@@ -82,6 +82,13 @@ impl StartTurn {
             recall: None,
         }
     }
+
+    /// The same, asked with an API key if it was one.
+    #[must_use]
+    pub fn asked_with(mut self, key_id: Option<String>) -> Self {
+        self.origin.key_id = key_id;
+        self
+    }
 }
 
 /// What an agent may do in a turn.

@@ -1,27 +1,28 @@
 //! Turns that nobody waits for, each under a permit.
 
-use std::sync::Arc;
-
-use tokio::sync::Semaphore;
-
 use super::Engine;
 use crate::agents::Agent;
 use crate::engine::error::EngineError;
 use crate::engine::model::SessionId;
-use crate::engine::permits::BackgroundPermit;
+use crate::engine::permits::{BackgroundPermit, Permits};
 use crate::providers::ModelPreference;
 
 impl Engine {
-    /// Waits for a permit at the provider that a turn of `agent` would ask.
+    /// Waits for a permit at the provider that a turn of `agent` would ask, in turn with other clients.
     ///
     /// # Errors
     /// `Draining`, or why there is no model for it.
-    pub async fn background_permit(&self, agent: &Agent, model: Option<&str>) -> Result<BackgroundPermit, EngineError> {
+    pub async fn background_permit(
+        &self,
+        client: &str,
+        agent: &Agent,
+        model: Option<&str>,
+    ) -> Result<BackgroundPermit, EngineError> {
         let permits = self.background_permits(agent, model).await?;
         tokio::select! {
             biased;
             () = self.inner().context.draining.cancelled() => Err(EngineError::Draining),
-            permit = permits.acquire_owned() => permit.map(BackgroundPermit).map_err(|_| EngineError::Draining),
+            permit = permits.acquire(client) => Ok(permit),
         }
     }
 
@@ -38,10 +39,10 @@ impl Engine {
         if self.inner().context.draining.is_cancelled() {
             return Err(EngineError::Draining);
         }
-        Ok(permits.try_acquire_owned().ok().map(BackgroundPermit))
+        Ok(permits.try_acquire())
     }
 
-    async fn background_permits(&self, agent: &Agent, model: Option<&str>) -> Result<Arc<Semaphore>, EngineError> {
+    async fn background_permits(&self, agent: &Agent, model: Option<&str>) -> Result<Permits, EngineError> {
         let inner = self.inner();
         let preference = ModelPreference::parse(model)
             .or(ModelPreference::new(agent.profile.provider.as_deref(), agent.profile.model.as_deref()));

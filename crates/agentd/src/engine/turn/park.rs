@@ -175,7 +175,12 @@ async fn restore(
     };
     let offer = engine.offer(&agent, &parked.tools).await;
     let mut turn = Turn {
-        options: engine.call_options(resolved.model.clone(), &offer, session.conversation_id.is_some()),
+        options: engine.call_options(
+            &session.origin,
+            resolved.model.clone(),
+            &offer,
+            session.conversation_id.is_some(),
+        ),
         backend: resolved.backend,
         window: resolved.context_window,
         engine: Arc::clone(engine),

@@ -15,7 +15,7 @@ use crate::agents::Agent;
 use crate::engine::call::{CallOptions, Noted};
 use crate::engine::error::EngineError;
 use crate::engine::live::RunningTurn;
-use crate::engine::model::{Purpose, Session, SessionId, SessionStatus, StartTurn, ToolUse, TurnTrace, Unread};
+use crate::engine::model::{Origin, Purpose, Session, SessionId, SessionStatus, StartTurn, ToolUse, TurnTrace, Unread};
 use crate::engine::prompt::{Prompt, tool_tokens};
 use crate::engine::state::{EngineState, LEASE};
 use crate::engine::store;
@@ -90,7 +90,7 @@ impl EngineState {
         let resolved = self.providers.resolve(preference).await?;
         let offer = self.offer(&turn.agent, &turn.tools).await;
         let mut prompt = Prompt::new(self.agents.system_prompt(&turn.agent), turn.history, !offer.is_empty());
-        let options = self.call_options(resolved.model.clone(), &offer, turn.conversation_id.is_some());
+        let options = self.call_options(&turn.origin, resolved.model.clone(), &offer, turn.conversation_id.is_some());
         let options = options.with_most_output(&resolved.provider, turn.max_output_tokens);
         prompt.set_summary(turn.summary);
         let id = SessionId::generate(&self.context.ids);
@@ -157,9 +157,16 @@ impl EngineState {
         }
     }
 
-    pub(in crate::engine) fn call_options(&self, model: String, offer: &Offer, is_conversation: bool) -> CallOptions {
+    pub(in crate::engine) fn call_options(
+        &self,
+        origin: &Origin,
+        model: String,
+        offer: &Offer,
+        is_conversation: bool,
+    ) -> CallOptions {
         let settings = self.settings.agent();
         CallOptions {
+            client: origin.client(),
             model,
             temperature: settings.temperature,
             max_output_tokens: settings.max_output_tokens,

@@ -159,7 +159,7 @@ impl Work<'_> {
             None => {
                 // What other hooks do must not wait for this one's model.
                 permit.leave_queue();
-                engine.background_permit(&agent, None).await?
+                engine.background_permit(self.claim.hook_id.as_str(), &agent, None).await?
             }
         };
         event.truncate(event.floor_char_boundary(EVENT_BYTES));

@@ -1,6 +1,7 @@
 //! One model file behind the trait that every model answers to.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_inference::{
@@ -62,6 +63,7 @@ impl LocalBackend {
         }
         #[allow(clippy::cast_possible_truncation, reason = "a temperature needs no more digits")]
         let temperature = request.temperature.unwrap_or(DEFAULT_TEMPERATURE) as f32;
+        wanted.client = request.client;
         wanted.temperature = temperature;
         wanted.max_output_tokens = request.max_output_tokens.or(is_guided.then_some(SMALL_MODEL_OUTPUT));
         wanted
@@ -155,7 +157,8 @@ impl LocalBackend {
             ModelError::new(ModelErrorCode::Internal, "choosing a tool for the model inside failed").with_source(error)
         })?;
         let Some(plan) = plan else { return Ok(None) };
-        match timeout_at(deadline, rules::make_call(&self.model, &self.path, plan, messages)).await {
+        let client = Arc::clone(&request.client);
+        match timeout_at(deadline, rules::make_call(&self.model, &self.path, client, plan, messages)).await {
             Ok(Ok(called)) => {
                 let usage = Usage {
                     input_tokens: called.input_tokens.into(),
@@ -233,6 +236,7 @@ mod tests {
         let schema =
             serde_json::json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
         ModelRequest {
+            client: "test".into(),
             model: "m".to_owned(),
             system: None,
             messages,

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use agentd_inference::{ChatMessage, GenerateRequest, LocalError, LocalErrorCode, LocalEvent, LocalModel};
 use agentd_llm::{ModelMessage, ModelRequest, ToolCall};
@@ -63,13 +64,15 @@ pub(super) struct Called {
 pub(super) async fn make_call(
     model: &LocalModel,
     path: &Path,
+    client: Arc<str>,
     plan: Plan,
     messages: usize,
 ) -> Result<Called, LocalError> {
     let mut called = Called::default();
     let mut reply = String::new();
     if let Some(prompt) = plan.prompt() {
-        match model.generate(generate_request(prompt, path)).collect_text().await {
+        let request = GenerateRequest { client, ..generate_request(prompt, path) };
+        match model.generate(request).collect_text().await {
             Ok((text, end)) => {
                 if let LocalEvent::Finished { input_tokens, output_tokens, .. } = end {
                     (called.input_tokens, called.output_tokens) = (input_tokens, output_tokens);
@@ -235,6 +238,7 @@ mod tests {
             ),
         };
         ModelRequest {
+            client: "test".into(),
             model: "m".to_owned(),
             system: None,
             messages,

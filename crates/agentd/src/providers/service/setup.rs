@@ -279,6 +279,7 @@ enum Tested {
 
 async fn one_token(backend: LocalBackend, model: &str) -> Result<Usage, ModelError> {
     let request = ModelRequest {
+        client: "test".into(),
         model: model.to_owned(),
         system: None,
         messages: vec![ModelMessage::User { content: "Hello".to_owned() }],

@@ -2,7 +2,7 @@
 
 use agentd_base::{FieldProblem, Timestamp};
 use agentd_schedule::{MAX_TEXT_LENGTH, ScheduleSpec, ScheduleType};
-use agentd_web::{ApiError, ErrorBody, Json, Query};
+use agentd_web::{ApiError, Caller, ErrorBody, Json, Query};
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -53,13 +53,14 @@ pub(super) struct ParsedView {
 )]
 pub(super) async fn parse_schedule(
     State(scheduler): State<Scheduler>,
+    caller: Caller,
     Json(body): Json<ParseBody>,
 ) -> Answer<ParsedView> {
     if body.text.trim().is_empty() || body.text.chars().count() > MAX_TEXT_LENGTH {
         let message = format!("must hold words, and {MAX_TEXT_LENGTH} characters at most");
         return Err(ApiError::invalid(vec![FieldProblem { field: "text".to_owned(), message }]));
     }
-    let parsed = scheduler.parse_plain(&body.text).await?;
+    let parsed = scheduler.parse_plain(&body.text, caller.key_id()).await?;
     Ok(Json(ParsedView {
         schedule: parsed.schedule.spec(),
         human_readable: parsed.human_readable,

@@ -62,7 +62,7 @@ impl Scheduler {
     /// # Errors
     /// `NotUnderstood` when neither the grammar nor a model finds one, `NoAnswer` when the model that was asked
     /// gave none, a used-up budget, or the store's refusal.
-    pub async fn parse_plain(&self, text: &str) -> Result<PlainSchedule, SchedulerError> {
+    pub async fn parse_plain(&self, text: &str, key_id: Option<String>) -> Result<PlainSchedule, SchedulerError> {
         let now = self.0.context.clock.now();
         let zone = self.zone();
         let by_grammar = parse_natural(text, now, &zone, self.language())
@@ -71,7 +71,7 @@ impl Scheduler {
             return Ok(certain.clone());
         }
         // What is understood in part is better than no answer at all; its confidence says what it is worth.
-        match (self.ask_model(text, &zone, now).await, by_grammar) {
+        match (self.ask_model(text, &zone, now, key_id).await, by_grammar) {
             (Ok(Some(understood)), _) => Ok(understood),
             (Ok(None) | Err(_), Some(in_part)) => Ok(in_part),
             (Ok(None), None) => Err(SchedulerError::NotUnderstood { hint: "" }),
@@ -95,13 +95,15 @@ impl Scheduler {
         text: &str,
         zone: &Zone,
         now: Timestamp,
+        key_id: Option<String>,
     ) -> Result<Option<PlainSchedule>, SchedulerError> {
         const NO_MODEL: &str = "; with a default agent and a model for it, that would be asked, too";
         let Ok(agent) = self.0.agents.default_agent().await else {
             return Err(SchedulerError::NotUnderstood { hint: NO_MODEL });
         };
         let question = vec![HistoryMessage::Note(rules(zone, now)), HistoryMessage::User(quoted(text))];
-        let turn = StartTurn { max_output_tokens: Some(MOST_OUTPUT), ..StartTurn::aside(agent, question) };
+        let aside = StartTurn::aside(agent, question).asked_with(key_id);
+        let turn = StartTurn { max_output_tokens: Some(MOST_OUTPUT), ..aside };
         let open = async |_: &mut Tx, _: &SessionId| Ok::<_, SchedulerError>(());
         let said = match self.0.engine.answer(turn, MODEL_LIMIT, open).await {
             Ok(said) => said,

@@ -54,7 +54,8 @@ impl HandlesItems for StartTurns {
             return self.complete(lease).await;
         };
         let agent = agent_of(webhooks, &webhook).await?;
-        let permit = self.hold(lease, webhooks.engine().background_permit(&agent, None)).await?;
+        let permit = webhooks.engine().background_permit(webhook.id.as_str(), &agent, None);
+        let permit = self.hold(lease, permit).await?;
         // Anything may have changed while it waited.
         let Some((webhook, delivery)) = find_work(webhooks, delivery_id).await? else {
             return self.complete(lease).await;
