@@ -15,18 +15,19 @@ class Browser {
   missing = $state<string | null>(null);
   /** This daemon was built without it. */
   absent = $state(false);
-  /** What the page asks and nobody has answered. */
-  dialog = $state<Dialog | null>(null);
+  /** What pages ask and nobody has answered, by their tabs. */
+  #asked = $state.raw<Record<string, Dialog | null>>({});
   /** Whether requests are kept as a HAR; the daemon says so only when it is asked to begin or to end. */
   har = $state(false);
   /** The recording that runs. */
   recording = $state<Recording | null>(null);
 
   readonly active = $derived(this.tabs.find((tab) => tab.active) ?? null);
+  /** What the page that is shown asks. */
+  readonly dialog = $derived(this.#asked[this.active?.tab_id ?? ''] ?? null);
 
   #loading: Promise<void> | null = null;
   #next: Promise<void> | null = null;
-  #dialogTimer: ReturnType<typeof setTimeout> | undefined;
 
   /** One at a time: a tab that hangs is waited for. What comes meanwhile is loaded after it. */
   load(): Promise<void> {
@@ -41,7 +42,7 @@ class Browser {
     try {
       const [status, { tabs }] = await Promise.all([ok(api.GET('/api/browser/status')), ok(api.GET('/api/browser/tabs'))]);
       [this.status, this.tabs, this.problem] = [status, tabs, null];
-      if (!status.running) [this.dialog, this.har] = [null, false];
+      if (!status.running) [this.#asked, this.har] = [{}, false];
     } catch (error) {
       this.problem = error;
       this.absent = error instanceof ApiError && error.status === 404;
@@ -49,10 +50,9 @@ class Browser {
   }
 
   /** After 30 seconds the daemon has answered for everybody. */
-  #asks(dialog: Dialog | null) {
-    this.dialog = dialog;
-    clearTimeout(this.#dialogTimer);
-    if (dialog) this.#dialogTimer = setTimeout(() => (this.dialog = null), 30_000);
+  #asks(tab_id: string, dialog: Dialog | null) {
+    this.#asked = { ...this.#asked, [tab_id]: dialog };
+    if (dialog) setTimeout(() => this.#asked[tab_id] === dialog && this.#asks(tab_id, null), 30_000);
   }
 
   /** Before anything was started, the tools of agents say whether it can be. */
@@ -69,15 +69,16 @@ class Browser {
 
   /** Does something in the tab that is shown, whichever becomes active meanwhile; throws what was wrong. */
   async act(action: ActionName, fields: Partial<Action> = {}): Promise<Schemas['BrowserActionResult']> {
+    const tab_id = fields.tab_id ?? this.active?.tab_id;
     try {
-      const done = await ok(api.POST('/api/browser/action', { body: { tab_id: this.active?.tab_id, ...fields, action } }));
+      const done = await ok(api.POST('/api/browser/action', { body: { ...fields, tab_id, action } }));
       this.missing = null;
-      if (done.dialog || done.navigated) this.#asks(done.dialog?.answer === null ? done.dialog : null);
+      if (done.dialog || done.navigated || action === 'handle_dialog') this.#asks(done.tab_id, done.dialog?.answer === null ? done.dialog : null);
       return done;
     } catch (error) {
       const known = asApiError(error);
       if (known.code === 'browser_unavailable') this.missing = known.message;
-      if (known.code === 'dialog_open' && !this.dialog) this.#asks({ kind: 'unknown', message: '', answer: null });
+      if (known.code === 'dialog_open' && tab_id && !this.#asked[tab_id]) this.#asks(tab_id, { kind: 'unknown', message: '', answer: null });
       throw error;
     } finally {
       if (this.recording) void this.loadRecording();

@@ -10,7 +10,7 @@ export interface Element {
   takes: 'text' | 'option' | null;
 }
 
-const TEXT_ROLES = ['textbox', 'searchbox', 'spinbutton', 'slider'];
+const TEXT_ROLES = ['textbox', 'searchbox', 'spinbutton', 'slider', 'date or time', 'colour'];
 
 /** One line of a snapshot: `@4 textbox "Name" (value "Ada", disabled)`. */
 function readElement(line: string): Element | null {

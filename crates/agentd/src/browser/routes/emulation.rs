@@ -2,7 +2,7 @@
 
 use agentd_base::Problems;
 use agentd_browser::{Emulation, Preset};
-use agentd_web::{ApiError, Json};
+use agentd_web::{ApiError, ErrorBody, Json};
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -129,7 +129,10 @@ impl EmulationView {
 /// For open pages, which hear of another screen at once and of another user agent with their next request, and for
 /// those that are opened later, until the session is closed. `{"preset": "reset"}` undoes it.
 #[utoipa::path(post, path = "/api/browser/emulation", tag = "browser", request_body = Device,
-    responses((status = 200, body = EmulationView)))]
+    responses(
+        (status = 200, body = EmulationView),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
+    ))]
 pub(super) async fn emulate_browser_device(
     State(browser): State<Browser>,
     Json(device): Json<Device>,

@@ -154,7 +154,8 @@ pub(super) async fn close_browser(State(browser): State<Browser>) -> Json<Closed
     responses(
         (status = 200, description = "The picture", content((Vec<u8> = "image/png"))),
         (status = 404, body = ErrorBody, description = "`tab_not_found`"),
-        (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open"),
+        (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open; `timeout`, \
+            `dialog_open`, `tab_crashed`, `too_much`: the page does not answer, or more than can be taken"),
         (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
     ))]
 pub(super) async fn get_browser_screenshot(
@@ -169,7 +170,9 @@ pub(super) async fn get_browser_screenshot(
     responses(
         (status = 200, description = "The picture", content((Vec<u8> = "image/png"), (Vec<u8> = "image/jpeg"))),
         (status = 404, body = ErrorBody, description = "`tab_not_found`"),
-        (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open; or as of an action"),
+        (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open; `timeout`, \
+            `dialog_open`, `tab_crashed`, `too_much`: the page does not answer, or more than can be taken; \
+            `not_actionable`, `ambiguous`, `stale_ref`: of the element"),
         (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
     ))]
 pub(super) async fn take_browser_screenshot(
@@ -193,7 +196,8 @@ async fn draw(browser: &Browser, picture: Picture) -> Result<Response, ApiError>
     responses(
         (status = 200, body = SnapshotView),
         (status = 404, body = ErrorBody, description = "`tab_not_found`"),
-        (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open"),
+        (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open; `timeout`, \
+            `dialog_open`, `tab_crashed`, `too_much`: the page does not answer, or more than can be taken"),
         (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
     ))]
 pub(super) async fn get_browser_snapshot(

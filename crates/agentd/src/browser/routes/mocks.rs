@@ -86,6 +86,7 @@ pub(super) async fn list_browser_mocks(State(browser): State<Browser>) -> Json<M
     responses(
         (status = 201, body = MockView),
         (status = 409, body = ErrorBody, description = "`too_much`: there are too many mocks, or they are too large"),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
     ))]
 pub(super) async fn mock_browser_requests(
     State(browser): State<Browser>,
@@ -97,7 +98,10 @@ pub(super) async fn mock_browser_requests(
 
 /// Remove a mock, or all
 #[utoipa::path(delete, path = "/api/browser/mock", tag = "browser", request_body = MockRemoval,
-    responses((status = 200, body = MocksRemoved)))]
+    responses(
+        (status = 200, body = MocksRemoved),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
+    ))]
 pub(super) async fn delete_browser_mocks(
     State(browser): State<Browser>,
     JsonOrNothing(removal): JsonOrNothing<MockRemoval>,

@@ -108,6 +108,7 @@ pub(super) async fn list_browser_requests(
     responses(
         (status = 200, body = HarStarted),
         (status = 409, body = ErrorBody, description = "`har_running`: they are recorded already"),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
     ))]
 pub(super) async fn start_browser_har(State(browser): State<Browser>) -> Answer<HarStarted> {
     browser.start_har().await?;

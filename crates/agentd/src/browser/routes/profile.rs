@@ -152,7 +152,7 @@ impl From<Profile> for ProfileView {
 #[utoipa::path(post, path = "/api/browser/profile", tag = "browser", request_body = ProfileFields,
     responses(
         (status = 200, body = ProfileView),
-        (status = 502, body = ErrorBody, description = "`browser_ended`: the next action starts a new one"),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
     ))]
 pub(super) async fn change_browser_profile(
     State(browser): State<Browser>,

@@ -38,7 +38,7 @@ pub(super) struct ScreenRecordingFields {
     responses(
         (status = 200, description = "The video", content((Vec<u8> = "video/mp4"))),
         (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open; `video_under_way`: one \
-            video is made at a time; `video_too_large`"),
+            video is made at a time; `video_too_large`; `timeout`: the page shows nothing"),
         (status = 503, body = ErrorBody, description = "`going_down`"),
     ))]
 pub(super) async fn record_screen(
