@@ -29,11 +29,13 @@ test: export AGENTD_REQUIRE_PROMETHEUS := 1
 test: export AGENTD_REQUIRE_CHROMIUM := 1
 # Tests wait more than they compute.
 test: export RUST_TEST_THREADS := $(shell echo $$((2 * $$(nproc))))
-test: tools postgres-tools models tool-servers prometheus chromium ## Run every test, on SQLite and on a throwaway PostgreSQL
+test: tools postgres-tools models tool-servers prometheus chromium ui ## Run every test, on SQLite and on a throwaway PostgreSQL
 	$(call say,tests on SQLite)
 	mkdir -p target; record=$$(mktemp -d -p $(CURDIR)/target); trap 'rm -rf "$$record"' EXIT; export AGENTD_TEST_RECORD=$$record; \
 	scripts/with-summary.sh scripts/in-memory.sh cargo test --workspace --no-fail-fast; \
 	cargo test --workspace --test it -- --ignored --exact coverage::every_operation_was_answered_with_success
+	$(call say,the first minutes and conversations with the page in a browser)
+	@scripts/test-ui.sh first chat
 	$(call say,tests on PostgreSQL)
 	@# The same packages as before: fewer would have other features, and all be built again. What has no database and
 	@# takes long (the browser, the sandbox) is in targets of other names, or left out here.
@@ -45,16 +47,19 @@ ui: tools ## Build the page, which the daemon's next build takes in
 
 check-ui: ui ## Types of the page
 	$(call say,types of the page)
-	@source scripts/node.sh; cd ui; npm run --silent check
+	@source scripts/node.sh; scripts/fetch-ui-packages.sh; cd ui; npm run --silent check
 
-test-ui: ui chromium ## Try the page in a real browser, against a daemon of its own
+test-ui: tools ui chromium ## Try the page in a real browser, against a daemon of its own (the first minutes are part of make test)
+	@# As make test builds it: fewer packages would have other features, and all be built again.
+	cargo test --quiet --workspace --no-run
 	$(call say,the page in a browser)
-	@source scripts/node.sh; cargo build --package agentd; cd ui; npm run --silent test
+	@scripts/test-ui.sh
 
 export PICTURES
 pictures: ui chromium ## Take pictures of every view, in both sizes and themes: PICTURES=folder for another than target/pictures, or --guide for those of the guide
 	$(call say,pictures of the page)
-	@source scripts/node.sh; cargo build --package agentd; cd ui; node scripts/pictures.js $${PICTURES:-../target/pictures}
+	cargo test --quiet --workspace --no-run
+	@source scripts/node.sh; cd ui; node scripts/pictures.js $${PICTURES:-../target/pictures}
 
 check: tools check-ui ## Format, lints, types of the page, licences and sources of dependencies
 	$(call say,format)
@@ -170,7 +175,7 @@ bench-page: ui chromium ## Measure the page in a real browser: first load, 1,000
 	$(call say,building)
 	cargo build --release --package agentd
 	$(call say,first load and long conversations and a stream and memory)
-	@source scripts/node.sh; cd ui; AGENTD_BIN=../target/release/agentd node scripts/figures.js $${MESSAGES:-}
+	@source scripts/node.sh; cd ui; AGENTD_BIN=../target/release/agentd ../scripts/in-memory.sh node scripts/figures.js $${MESSAGES:-}
 
 bench-scheduler: tools ## Measure the scheduler: an idle tick among 100,000 jobs, 1,000 jobs due at once, cold start
 	$(call say,building)

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { after, before, test } from 'node:test';
-import { axe, begin, DESKTOP, PHONE, walk } from './harness.js';
+import { axe, begin, lookAt, walkThrough } from './harness.js';
 
 const INSTRUCTIONS = 'You are careful.\n\nAnswer in at most ten sentences.\nName your sources.';
 const PROPOSED = INSTRUCTIONS.replace('ten', 'five');
@@ -199,32 +199,8 @@ test('a job is run and says what came of it, and memory is exported', async () =
 
 const VIEWS = ['/agents', '/agents?new=1', '/agents/expert', '/agents/expert/instructions', '/agents/expert/tools', '/agents/expert/usage', '/agents/nobody', '/memory', '/memory?q=rust', '/memory/clusters', '/memory/graph', '/memory/graph?shape=list', '/memory/overview'];
 
-for (const [size, viewport] of [['desktop', DESKTOP], ['phone', PHONE]]) {
-  for (const colorScheme of ['light', 'dark']) {
-    test(`agents and memory keep to WCAG 2.2 AA and fit: ${size}, ${colorScheme}`, async () => {
-      await page.setViewportSize(viewport);
-      await page.emulateMedia({ colorScheme });
-      const wrong = [];
-      for (const view of VIEWS) {
-        await show(view);
-        wrong.push(...(await axe(page)).map((line) => `${view} ${line}`));
-        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-        if (overflow > 0) wrong.push(`${view} is ${overflow} px wider than the window`);
-      }
-      assert.deepEqual(wrong, []);
-    });
-  }
-}
-
-test('agents and memory can be walked through by Tab', async () => {
-  await page.setViewportSize(DESKTOP);
-  for (const view of VIEWS.filter((each) => !each.includes('new=1'))) {
-    await show(view);
-    const seen = await walk(page);
-    assert.ok(seen.length > 5, `${view}: ${seen.length} places`);
-    assert.deepEqual(seen.filter(({ name, tag }) => !name && !['INPUT', 'SELECT', 'TEXTAREA', 'DIV'].includes(tag)), [], view);
-  }
-});
+test('agents and memory keep to WCAG 2.2 AA and fit', async () => assert.deepEqual(await lookAt(it, VIEWS), []));
+test('agents and memory can be walked through by Tab', async () => assert.deepEqual(await walkThrough(it, VIEWS), []));
 
 test('an agent is deleted only after a question', async () => {
   await show('/agents/expert');

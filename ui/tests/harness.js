@@ -87,35 +87,50 @@ export async function openPage(browser, url, options = {}) {
   return { page, context, strays, problems };
 }
 
+const STANDARDS = { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] };
+/** What depends on the theme. */
+const COLOURS = { runOnly: { type: 'rule', values: ['color-contrast', 'link-in-text-block'] } };
+
 /** What axe-core finds wrong against WCAG 2.2 AA, as lines. */
-export async function axe(page) {
+export async function axe(page, rules = STANDARDS) {
   // Evaluated by the browser's tools, so that the page's own policy stays in force.
-  await page.evaluate(AXE);
-  const { violations } = await page.evaluate(() =>
-    window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }),
-  );
+  if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(AXE);
+  const { violations } = await page.evaluate((rules) => window.axe.run(document, rules), rules);
   return violations.flatMap(({ id, help, nodes }) => nodes.map(({ target, failureSummary }) => `${id}: ${help}\n  ${target.join(' ')}\n  ${failureSummary}`));
 }
 
-/** Walks with Tab until focus comes to the beginning again; answers what it saw. */
-export async function walk(page, limit = 200) {
-  const seen = [];
+/** Walks with Tab until focus comes to somewhere again; answers where it was, and what it never came to. */
+export async function walk(page) {
   await page.locator('a[href="#main"]').focus();
-  for (let i = 0; i < limit; i += 1) {
-    await page.keyboard.press('Tab');
-    const at = await page.evaluate(() => {
-      const element = document.activeElement;
-      if (!element || element === document.body) return null;
-      const box = element.getBoundingClientRect();
-      window.walked ??= new WeakMap();
-      const again = window.walked.has(element);
-      window.walked.set(element, true);
-      return { name: element.getAttribute('aria-label') ?? element.labels?.[0]?.textContent ?? element.textContent?.trim().slice(0, 40), tag: element.tagName, visible: box.width > 0 && box.height > 0, again };
+  await page.evaluate(() => {
+    const walk = (window.walk = { seen: new Set(), ended: false });
+    document.addEventListener('focusin', ({ target }) => {
+      if (walk.seen.has(target)) walk.ended = true;
+      walk.seen.add(target);
     });
-    if (!at || at.again) break;
-    seen.push(at);
+  });
+  for (let before = -1, now = 0, ended = false; !ended && now > before; ) {
+    for (let i = 0; i < 10; i += 1) await page.keyboard.press('Tab');
+    before = now;
+    ({ now, ended } = await page.evaluate(() => ({ now: window.walk.seen.size, ended: window.walk.ended })));
   }
-  return seen;
+  return page.evaluate(() => {
+    const { seen } = window.walk;
+    const nameOf = (element) => element.getAttribute('aria-label') ?? element.labels?.[0]?.textContent ?? element.textContent?.trim().slice(0, 40);
+    const told = (element) => ({ name: nameOf(element), tag: element.tagName });
+    const inside = document.querySelector('dialog:modal') ?? document;
+    const isSeen = (element) => {
+      const { width, height } = element.getBoundingClientRect();
+      return width > 2 && height > 2 && element.checkVisibility({ visibilityProperty: true });
+    };
+    const missed = [...inside.querySelectorAll('a[href], button, input, select, textarea, summary, [role=button], [role=switch], [tabindex="0"]')].filter((element) => {
+      if (seen.has(element) || element.matches(':disabled') || element.closest('[inert]') || !isSeen(element)) return false;
+      // Of what belongs together one is come to, and arrows lead to the others.
+      if (element.tabIndex < 0) return !element.closest('[role=tablist], [role=radiogroup], [role=menu], [role=listbox], [role=grid], [role=toolbar]');
+      return element.type !== 'radio' || ![...seen].some((other) => other.type === 'radio' && other.name === element.name);
+    });
+    return { seen: [...seen].map(told), missed: missed.map(told) };
+  });
 }
 
 /** A daemon that is set up, with an agent, and a page of it that is signed in. */
@@ -154,35 +169,65 @@ export async function begin() {
   };
 }
 
+/** A conversation, as a person has it. */
+export function talking(page, daemon) {
+  const composer = () => page.getByRole('textbox', { name: /^Message to/ });
+  return {
+    composer,
+    replies: () => page.locator('main article').filter({ has: page.locator('.markdown, [role=alert]') }),
+    async say(text) {
+      await composer().fill(text);
+      await composer().press('Enter');
+    },
+    /** Waits until the last reply is whole: only then can it be answered anew. */
+    async settled() {
+      await page.getByRole('button', { name: 'Answer anew' }).and(page.locator(':enabled')).waitFor();
+    },
+    async newConversation() {
+      await page.goto(`${daemon.url}/chat`);
+      await composer().waitFor();
+    },
+  };
+}
+
 /** What is wrong with views, on either size in either theme. */
 export async function lookAt({ page, show }, views) {
   const wrong = [];
+  // Colours that are on their way to others are neither.
+  await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
   for (const viewport of [DESKTOP, PHONE]) {
-    for (const colorScheme of ['light', 'dark']) {
-      await page.setViewportSize(viewport);
-      await page.emulateMedia({ colorScheme });
-      for (const view of views) {
-        await show(view);
-        const name = `${view} at ${viewport.width} px, ${colorScheme}`;
-        wrong.push(...(await axe(page)).map((line) => `${name}: ${line}`));
-        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-        if (overflow > 0) wrong.push(`${name}: ${overflow} px wider than the window`);
-      }
+    await page.setViewportSize(viewport);
+    for (const view of views) {
+      await show(view);
+      const note = (theme, lines) => wrong.push(...lines.map((line) => `${view} at ${viewport.width} px, ${theme}: ${line}`));
+      note('light', await axe(page));
+      const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      if (overflow > 0) note('light', [`${overflow} px wider than the window`]);
+      await page.emulateMedia({ colorScheme: 'dark' });
+      await page.waitForFunction(() => document.documentElement.dataset.theme === 'dark');
+      note('dark', await axe(page, COLOURS));
+      await page.emulateMedia({ colorScheme: 'light' });
     }
   }
   await page.setViewportSize(DESKTOP);
-  await page.emulateMedia({ colorScheme: 'light' });
+  await page.emulateMedia({ reducedMotion: null });
   return wrong;
 }
 
-/** Places that Tab leads to and that have no name, and views in which it leads nowhere. */
+/** Places without a name that Tab leads to, and those that it never leads to, on either size. */
 export async function walkThrough({ page, show }, views) {
   const wrong = [];
-  for (const view of views) {
-    await show(view);
-    const seen = await walk(page);
-    if (seen.length <= 5) wrong.push(`${view}: ${seen.length} places`);
-    wrong.push(...seen.filter(({ name, tag }) => !name && !['INPUT', 'SELECT', 'TEXTAREA', 'DIV'].includes(tag)).map(({ tag }) => `${view}: ${tag}`));
+  for (const viewport of [DESKTOP, PHONE]) {
+    await page.setViewportSize(viewport);
+    for (const view of views) {
+      await show(view);
+      const { seen, missed } = await walk(page);
+      const at = `${view} at ${viewport.width} px`;
+      if (seen.length <= 5) wrong.push(`${at}: ${seen.length} places`);
+      wrong.push(...seen.filter(({ name, tag }) => !name && !['INPUT', 'SELECT', 'TEXTAREA', 'DIV', 'LI', 'PRE'].includes(tag)).map(({ tag }) => `${at}: a ${tag} without a name`));
+      wrong.push(...missed.map(({ name, tag }) => `${at}: Tab never leads to the ${tag} “${name}”`));
+    }
   }
+  await page.setViewportSize(DESKTOP);
   return wrong;
 }

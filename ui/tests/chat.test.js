@@ -1,0 +1,145 @@
+// Conversations, as a person has them.
+import assert from 'node:assert/strict';
+import { after, afterEach, before, test } from 'node:test';
+import { begin, talking } from './harness.js';
+import { KEY, startProvider } from './provider.js';
+
+let it;
+let provider;
+let daemon, page;
+let composer, newConversation, replies, say, settled;
+
+before(async () => {
+  [provider, it] = await Promise.all([startProvider(), begin()]);
+  ({ daemon, page } = it);
+  ({ composer, newConversation, replies, say, settled } = talking(page, daemon));
+  await it.call('PUT', '/api/providers/openai/key', { api_key: KEY, base_url: provider.url, default_model: 'fake-model' });
+  await it.call('PUT', '/api/settings/agent', { default_provider: 'openai' });
+});
+
+after(async () => {
+  await it?.end();
+  provider?.stop();
+});
+
+// What a failed test left behind must not disturb the next one.
+afterEach(() => provider.release());
+
+test('another conversation goes on, what is typed meanwhile is sent afterwards, and stop stops', async () => {
+  await newConversation();
+  const half = provider.halfway();
+  await say('answer slowly please');
+  await half;
+  await replies().last().getByText('The first half.').waitFor();
+  const slow = page.url();
+  await say('and then this');
+  await page.getByText('Will be sent next').waitFor();
+  await page.getByRole('link', { name: 'New conversation' }).first().click();
+  await page.getByRole('heading', { name: 'What is to be done?' }).waitFor();
+  await page.getByRole('img', { name: 'A reply is being written' }).first().waitFor();
+  provider.release();
+  await page.getByRole('img', { name: 'A reply is being written' }).first().waitFor({ state: 'hidden' });
+  await page.locator(`a[href="${new URL(slow).pathname}"]`).first().click();
+  await page.locator('main article').getByText('You said: and then this').waitFor();
+  await settled();
+  const again = provider.halfway();
+  await say('slowly once more');
+  await again;
+  await page.getByRole('button', { name: 'Stop the reply' }).click();
+  await page.getByText('Stopped').waitFor();
+  await settled();
+});
+
+test('a message is edited and everything after it said anew', async () => {
+  await newConversation();
+  await say('first');
+  await settled();
+  await say('second');
+  await settled();
+  await page.locator('main article').first().hover();
+  await page.getByRole('button', { name: 'Edit and go on from here' }).first().click();
+  await page.getByRole('textbox', { name: 'Edit and go on from here' }).fill('changed');
+  await page.getByRole('button', { name: 'Send anew' }).click();
+  await replies().last().getByText('You said: changed').waitFor();
+  await settled();
+  assert.equal(await page.locator('main article').count(), 2);
+  await page.getByRole('button', { name: 'Answer anew' }).click();
+  await settled();
+  assert.equal(await page.locator('main article').count(), 2);
+});
+
+test('a conversation is found, renamed and deleted, and a draft is kept', async () => {
+  await newConversation();
+  await say('the one to be renamed');
+  await settled();
+  await composer().fill('not sent yet');
+  const menu = page.getByRole('button', { name: 'Actions for the one to be renamed' });
+  await menu.focus();
+  await menu.press('Enter');
+  await page.getByRole('menuitem', { name: 'Rename' }).press('Enter');
+  await page.getByLabel('Title').fill('Quarterly figures');
+  await page.getByRole('dialog').getByRole('button', { name: 'Rename' }).click();
+  await page.getByRole('heading', { name: 'Quarterly figures' }).waitFor();
+  await page.getByRole('button', { name: 'Actions for Quarterly figures' }).focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('menuitem', { name: 'Move to a project' }).press('Enter');
+  await page.getByRole('textbox', { name: 'New project' }).fill('Figures');
+  await page.getByRole('button', { name: 'Move', exact: true }).click();
+  await page.getByRole('dialog').waitFor({ state: 'hidden' });
+  await page.getByRole('combobox', { name: 'Project' }).selectOption({ label: 'Figures' });
+  await page.getByRole('navigation', { name: 'Conversations' }).getByRole('listitem').nth(1).waitFor({ state: 'detached' });
+  await page.reload();
+  await page.getByRole('heading', { name: 'Quarterly figures' }).waitFor();
+  assert.equal(await composer().inputValue(), 'not sent yet');
+  await page.getByRole('searchbox', { name: 'Search conversations' }).fill('quarterly');
+  await page.getByRole('button', { name: 'Actions for Quarterly figures' }).click();
+  await page.getByRole('menuitem', { name: 'Delete' }).click();
+  await page.getByRole('button', { name: 'Delete conversation' }).click();
+  await page.getByRole('heading', { name: 'What is to be done?' }).waitFor();
+  await page.getByText('No conversation is called that.').waitFor();
+});
+
+test('a second tab sees what the first one says, as it is said', async () => {
+  await newConversation();
+  await say('the beginning');
+  await settled();
+  const other = await it.context.newPage();
+  await other.goto(page.url());
+  await other.getByText('You said: the beginning').first().waitFor();
+  const half = provider.halfway();
+  await say('answer slowly for both');
+  await half;
+  await other.locator('main article').getByText('answer slowly for both').waitFor();
+  await other.locator('main article').getByText('The first half.').waitFor();
+  provider.release();
+  await other.locator('main article').getByText('The first half. The second half.').waitFor();
+  await settled();
+  await other.close();
+});
+
+test('a daemon that is killed in the middle of a reply loses nothing of it', async () => {
+  await newConversation();
+  const half = provider.halfway();
+  await say('slowly until the end');
+  await half;
+  await replies().last().getByText('The first half.').waitFor();
+  await daemon.restart();
+  await page.getByText('The daemon was stopped before the reply was complete').waitFor({ timeout: 30_000 });
+  assert.match(await replies().last().innerText(), /The first half\./);
+  await settled();
+});
+
+test('a killed daemon is told, and the page goes on by itself', async () => {
+  await newConversation();
+  await say('before the end');
+  await settled();
+  await daemon.restart();
+  await say('after the end');
+  await replies().last().getByText('You said: after the end').waitFor({ timeout: 30_000 });
+  await settled();
+});
+
+test('nothing left the daemon, and no script failed', () => {
+  assert.deepEqual(it.strays, []);
+  assert.deepEqual(it.problems, []);
+});
