@@ -224,6 +224,26 @@ test('what is typed goes to the tab that was shown, whichever is active when it 
   await page.getByRole('list', { name: 'Tabs' }).getByText('About us').waitFor({ state: 'detached' });
 });
 
+test('what a page asks is shown and answered in its own tab', async () => {
+  const tabs = page.getByRole('list', { name: 'Tabs' });
+  await page.getByRole('button', { name: 'Take over' }).click();
+  await page.getByRole('button', { name: 'Click Rename' }).click();
+  await page.getByText('Which title?').waitFor();
+  const second = (await call('POST', '/api/browser/tabs', { url: `${site.url}about` })).tab_id;
+  await page.locator('[aria-current=true]').getByText('About us').waitFor();
+  await page.getByText('Which title?').waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Load again', exact: true }).click();
+  await tabs.getByRole('button').first().click();
+  await page.getByLabel('Answer').fill('Asked');
+  await page.getByRole('button', { name: 'OK', exact: true }).click();
+  await titled('Asked');
+  await page.getByText('Which title?').waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Give it back' }).click();
+  await call('DELETE', `/api/browser/tabs/${second}`);
+  await tabs.getByText('About us').waitFor({ state: 'detached' });
+  await act('goto', { url: site.url });
+});
+
 test('tabs are listed with windows that pages open, chosen and closed, and what may not be reached is said', async () => {
   await act('click', { selector: 'text=About us' });
   const tabs = page.getByRole('list', { name: 'Tabs' });
