@@ -126,7 +126,8 @@ try {
   await take('agent-versions', '/agents/ada/instructions', () => press(/Version 2/));
   await take('agent-tools', '/agents/ada/tools');
   await take('agent-usage', '/agents/greta/usage');
-  await take('agent-files', '/agents/greta/files');
+  await take('agent-files', '/agents/bruno/files');
+  await take('agent-file', '/agents/bruno/files?file=meter-readings.csv');
   await take('memory', '/memory');
   await take('memory-search', '/memory?q=heating');
   await take('memory-episode', '/memory', () => page.locator('main li button').first().click());

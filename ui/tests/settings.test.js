@@ -4,7 +4,7 @@ import { copyFile, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { axe, begin, lookAt, walkThrough } from './harness.js';
+import { axe, begin, DESKTOP, lookAt, PHONE, walkThrough } from './harness.js';
 
 const PASSPHRASE = 'correct horse battery';
 const FIREFOX = 'Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:140.0) Gecko/20100101 Firefox/140.0';
@@ -129,6 +129,22 @@ test('a restore says what it does, wants the name, and shows what came of it', a
   await page.getByText('Nothing has to be entered again.').waitFor();
   const agents = (await call('GET', '/api/agents')).agents.map(({ svc_name }) => svc_name);
   assert.deepEqual(agents, ['ada']);
+});
+
+test('on a phone the sections are chosen from a list, which asks before what was typed is lost', async () => {
+  await page.setViewportSize(PHONE);
+  await show('/settings/profile');
+  const sections = page.getByRole('combobox', { name: 'Sections of the settings' });
+  await page.getByLabel('What you are called').fill('Somebody else');
+  await sections.selectOption({ label: 'Interface' });
+  await dialog().getByText('Leave without saving?').waitFor();
+  await dialog().getByRole('button', { name: 'Cancel' }).click();
+  await page.waitForFunction(() => document.querySelector('select').value === 'profile');
+  await sections.selectOption({ label: 'Interface' });
+  await dialog().getByRole('button', { name: 'Leave' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Interface' }).waitFor();
+  assert.ok(page.url().endsWith('/settings/interface'), page.url());
+  await page.setViewportSize(DESKTOP);
 });
 
 test('the schedule is part of the page', async () => {
