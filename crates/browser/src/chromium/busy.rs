@@ -8,10 +8,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::spawn_blocking;
 
 /// How long is looked at who works.
-const LOOK: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_secs(2);
 /// Hundredths of a second; who works less in that time does not keep anybody from answering. On a machine with much
 /// else to do, a page without an end to its work gets little.
-const LEAST: u64 = 3;
+const LEAST: u64 = 5;
 /// Parents of a process in a Chromium.
 const MAX_DEPTH: usize = 8;
 

@@ -193,6 +193,8 @@ async fn watch(
 }
 
 async fn heartbeat(connection: &Connection, answer_time: Duration, pid: u32) -> String {
+    // While it starts it may take its time; whoever starts it is told how that came out.
+    let _ = connection.call::<IgnoredAny>(None, "Browser.getVersion", json!({}), START_LIMIT).await;
     loop {
         tokio::time::sleep(HEARTBEAT.min(answer_time)).await;
         let mut alive = pin!(connection.call::<IgnoredAny>(None, "Browser.getVersion", json!({}), answer_time));

@@ -15,7 +15,7 @@ use crate::support::{SOON, act, click, eventually, new_browser, options, page, r
 #[test]
 fn a_page_that_keeps_it_from_answering_is_ended_alone() {
     run(async {
-        let limits = BrowserLimits { answer_time: Duration::from_secs(12), ..BrowserLimits::default() };
+        let limits = BrowserLimits { answer_time: Duration::from_secs(20), ..BrowserLimits::default() };
         let browser = new_browser(BrowserOptions { limits, ..options() });
         let context = browser.context().await.unwrap();
         let (calm, busy) = (context.open_tab().await.unwrap(), context.open_tab().await.unwrap());
