@@ -34,6 +34,8 @@ try {
   await call('PUT', '/api/providers/openai/key', { api_key: KEY, base_url: provider.url, default_model: 'fake-model' });
   await call('PUT', '/api/settings/agent', { default_provider: 'openai' });
   await call('PUT', '/api/settings/memory', { enabled: false });
+  // What is measured is the page: a model is not shown all of 10,000 messages each time.
+  await call('PUT', '/api/settings/strategy', { planning: 'off', compaction_threshold: 0.3 });
   const { id: long } = await call('POST', '/api/chat/conversations', { title: 'The long one' });
   for (let i = 0; i < 1000; i += 1) await call('POST', '/api/chat/messages/inject', { conversation_id: long, role: i % 2 ? 'assistant' : 'user', content: i % 2 ? `${REPLY}Message ${i}` : `Question ${i}` });
   const state = await context.storageState();
@@ -125,15 +127,18 @@ try {
   const heap = async () => {
     for (let i = 0; i < 3; i += 1) await devtools.send('HeapProfiler.collectGarbage');
     const { usedSize } = await devtools.send('Runtime.getHeapUsage');
-    const { nodes } = await devtools.send('Memory.getDOMCounters');
-    return { heap: usedSize / 1e6, nodes };
+    const { nodes, jsEventListeners: listeners } = await devtools.send('Memory.getDOMCounters');
+    return { heap: usedSize / 1e6, nodes, listeners };
   };
   await page.goto(`${daemon.url}/chat`);
   await composer.waitFor();
   let streamed = 0;
+  const begun = performance.now();
   let first;
   let last;
-  for (const until of [MESSAGES / 10, MESSAGES / 2, MESSAGES]) {
+  // A page keeps 100 messages: before it has so many, it grows.
+  const marks = [MESSAGES / 10, MESSAGES / 2, MESSAGES].map((count) => Math.max(100, count));
+  for (const until of marks) {
     // What is typed while a reply is written is sent after it: the page itself goes from one to the next.
     while (streamed < until) {
       const count = Math.min(50, until - streamed);
@@ -142,15 +147,25 @@ try {
         await composer.press('Enter');
       }
       streamed += count;
-      await page.locator('main article').getByText(`Noted, message ${streamed - 1}.`).waitFor();
-      await page.getByRole('button', { name: 'Answer anew' }).and(page.locator(':enabled')).waitFor();
+      try {
+        await page.locator('main article').getByText(`Noted, message ${streamed - 1}.`).waitFor();
+        await page.getByRole('button', { name: 'Answer anew' }).and(page.locator(':enabled')).waitFor();
+      } catch (error) {
+        console.log(`! it stands still before message ${streamed - 1}: ${(await page.locator('main').innerText()).slice(-600)}`);
+        throw error;
+      }
+      if (streamed % 500 === 0) console.log(`   ${streamed} messages after ${Math.round((performance.now() - begun) / 1000)} s`);
     }
     last = await heap();
     first ??= last;
-    console.log(`   heap after ${streamed} streamed messages: ${last.heap.toFixed(1)} MB, ${last.nodes} nodes`);
-    rows.push([`heap after ${streamed.toLocaleString('en')} streamed messages, garbage collected`, `${last.heap.toFixed(1)} MB, ${last.nodes.toLocaleString('en')} nodes`, '', '']);
+    const seen = `${last.heap.toFixed(1)} MB, ${last.nodes.toLocaleString('en')} nodes, ${last.listeners.toLocaleString('en')} listeners`;
+    console.log(`   heap after ${streamed} streamed messages: ${seen}`);
+    rows.push([`heap after ${streamed.toLocaleString('en')} streamed messages, garbage collected`, seen, '', '']);
   }
-  row(`growth of the heap from ${(MESSAGES / 10).toLocaleString('en')} to ${MESSAGES.toLocaleString('en')} messages`, Number((last.heap - first.heap).toFixed(1)), 3, 'MB');
+  const span = `from ${marks[0].toLocaleString('en')} to ${marks[2].toLocaleString('en')} messages`;
+  row(`growth of the heap ${span}`, Number((last.heap - first.heap).toFixed(1)), 3, 'MB');
+  row(`growth of the page's nodes ${span}`, last.nodes - first.nodes, 1000, '');
+  row(`growth of its listeners ${span}`, last.listeners - first.listeners, 200, '');
 } finally {
   await browser.close();
   await daemon.stop();
