@@ -1,6 +1,8 @@
 //! A throwaway database for tests, of this crate and of those above it: SQLite in a temporary
 //! folder, or a schema of its own in the PostgreSQL that `AGENTD_TEST_DATABASE_URL` names.
 
+pub mod faults;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 

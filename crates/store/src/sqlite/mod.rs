@@ -1,6 +1,7 @@
 //! SQLite: one writer thread, a few lazily opened readers, one file in WAL mode.
 
 pub(crate) mod direct;
+mod log;
 pub(crate) mod readers;
 mod writer;
 

@@ -19,7 +19,7 @@ use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
 use super::readers::Readers;
-use super::{Message, direct};
+use super::{Message, direct, log};
 use crate::db::mark_transaction_thread;
 use crate::job::{Durability, Job, Outcome};
 use crate::lock::DataDirLock;
@@ -36,7 +36,6 @@ const SLOW_JOB: Duration = Duration::from_millis(50);
 const CHECKPOINT_PAGES: u32 = 2_000;
 /// From here on the writer waits for it.
 const CHECKPOINT_NOW_PAGES: u32 = 12_000;
-const CHECKPOINT: &str = "PRAGMA wal_checkpoint(PASSIVE)";
 
 struct Writer {
     tx: Option<Tx>,
@@ -49,7 +48,7 @@ struct Writer {
     is_full: bool,
     /// Rows that the connection had changed at the last commit.
     changes: u64,
-    checkpoint: Option<JoinHandle<()>>,
+    checkpoint: Option<JoinHandle<bool>>,
     /// The length of the log, in pages, at which it is next copied back.
     next_checkpoint: u32,
 }
@@ -112,6 +111,8 @@ pub(super) async fn start(
 
 async fn open(path: &Path, shared: &Arc<Shared>) -> Result<Tx, StoreError> {
     let connection = direct::open(path)?;
+    direct::control(&connection, "BEGIN IMMEDIATE").and_then(|()| log::write_again(path))?;
+    direct::control(&connection, "COMMIT")?;
     let mut read = Read::new(Connection::SqliteWriter(connection), Arc::clone(shared), false);
     migrate::sqlite(&mut read).await?;
     read.is_transaction = true;
@@ -274,12 +275,16 @@ impl Writer {
     }
 
     fn begin(&mut self, is_full: bool) -> Result<(), StoreError> {
-        if self.tx.is_none() {
+        let is_new = self.tx.is_none();
+        if is_new {
             let connection = direct::open(&self.path)?;
             let read = Read::new(Connection::SqliteWriter(connection), Arc::clone(&self.shared), true);
             self.tx = Some(Tx::new(read));
             self.changes = 0;
             self.is_full = false;
+            // What was answered with a failure may be there all the same, and nobody was told.
+            self.shared.signals.bump_all();
+            self.shared.commits.send_modify(|commits| *commits += 1);
         }
         let tx = self.tx.as_mut().ok_or(StoreError::Closed)?;
         if self.is_full != is_full {
@@ -287,6 +292,9 @@ impl Writer {
             self.is_full = is_full;
         }
         control(tx, "BEGIN IMMEDIATE")?;
+        if is_new {
+            log::write_again(&self.path)?;
+        }
         control(tx, "SAVEPOINT job")
     }
 
@@ -304,8 +312,15 @@ impl Writer {
         // Fails when SQLite has rolled back by itself, which is as good.
         let _ = control(tx, "ROLLBACK");
         if error.is_unavailable() {
-            self.close_connection();
+            self.abandon_connection();
         }
+    }
+
+    fn abandon_connection(&mut self) {
+        if let Some(Connection::SqliteWriter(connection)) = self.tx.as_ref().map(|tx| &tx.read.connection) {
+            log::keep_at_close(connection);
+        }
+        self.close_connection();
     }
 
     fn close_connection(&mut self) {
@@ -319,11 +334,12 @@ impl Writer {
 
     fn look_at_log(&mut self) {
         if let Some(finished) = self.checkpoint.take_if(|running| running.is_finished()) {
-            let _ = finished.join();
+            if !finished.join().unwrap_or(true) {
+                return self.abandon_connection();
+            }
             // What was committed meanwhile is little; with it copied too, the log begins anew, unless
             // somebody reads just then.
-            self.on_connection(|connection| direct::control(connection, CHECKPOINT));
-            return;
+            return self.copy_back(|connection| direct::control(connection, log::CHECKPOINT));
         }
         let pages = direct::log_pages();
         if pages < CHECKPOINT_PAGES {
@@ -335,36 +351,21 @@ impl Writer {
         // A reader that looks at an old state can hold the log back: then try again only after more.
         self.next_checkpoint = pages + CHECKPOINT_PAGES.max(pages / 4);
         if pages >= CHECKPOINT_NOW_PAGES {
-            self.on_connection(direct::restart_log);
-        } else {
-            self.start_checkpoint();
+            return self.copy_back(direct::restart_log);
         }
-    }
-
-    fn on_connection(&self, copy: impl FnOnce(&rusqlite::Connection) -> Result<(), StoreError>) {
-        if let Some(Connection::SqliteWriter(connection)) = self.tx.as_ref().map(|tx| &tx.read.connection)
-            && let Err(error) = copy(connection)
-        {
-            report_checkpoint(&error);
-        }
-    }
-
-    fn start_checkpoint(&mut self) {
-        let path = self.path.clone();
-        let copy = move || {
-            if let Err(error) = direct::open(&path).and_then(|connection| direct::control(&connection, CHECKPOINT)) {
-                report_checkpoint(&error);
-            }
-        };
-        match std::thread::Builder::new().name("store-checkpoint".to_owned()).spawn(copy) {
+        match log::start_checkpoint(self.path.clone()) {
             Ok(running) => self.checkpoint = Some(running),
             Err(error) => tracing::warn!(%error, "no thread for copying the log back"),
         }
     }
-}
 
-fn report_checkpoint(error: &StoreError) {
-    tracing::warn!(error = error as &dyn std::error::Error, "copying the log back failed");
+    fn copy_back(&mut self, copy: impl FnOnce(&rusqlite::Connection) -> Result<(), StoreError>) {
+        if let Some(Connection::SqliteWriter(connection)) = self.tx.as_ref().map(|tx| &tx.read.connection)
+            && !log::copy_back(connection, copy)
+        {
+            self.close_connection();
+        }
+    }
 }
 
 /// Of the connection, since it was opened.

@@ -10,6 +10,7 @@
 
 mod changes;
 mod dump;
+mod faults;
 mod idempotency;
 mod lifecycle;
 mod outbox;

@@ -1,0 +1,172 @@
+//! One run: a load with a fault in it, and a look at what is left.
+
+use std::path::Path;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use agentd_base::id::IdGenerator;
+use agentd_base::{Clock, Entropy};
+use agentd_store::testing::faults::{Fault, FaultKind, FaultyDisk, Image, Operations, Unsynced};
+use agentd_store::{DatabaseUrl, Db, DbOptions, OWN_MIGRATIONS, StoreError, Tx, args};
+
+use super::check::{After, look, repeat};
+use super::load::{Ledger, Load, TABLES};
+
+/// How often a store may be asked before it is ready again.
+const READY_WITHIN: u32 = 20;
+
+pub(super) struct Run {
+    pub(super) fault: Option<Fault>,
+    pub(super) seed: u64,
+    /// Of what a failed sync was to write, this gets to the disk.
+    pub(super) failed_syncs: Unsynced,
+    pub(super) writes_much: bool,
+    /// What is wrong on purpose: for the proof that it would be seen.
+    pub(super) answers_before_commit: bool,
+    pub(super) ignores_rewriting: bool,
+}
+
+pub(super) struct Outcome {
+    pub(super) violations: Vec<String>,
+    pub(super) injected: u64,
+    pub(super) operations: Operations,
+}
+
+pub(super) fn options(folder: &Path) -> DbOptions {
+    let (clock, entropy) = (Clock::system(), Entropy::system());
+    DbOptions {
+        url: DatabaseUrl::parse(None, folder).unwrap(),
+        data_dir: folder.to_owned(),
+        ids: IdGenerator::new(clock.clone(), entropy.clone()),
+        clock,
+        entropy,
+        migrations: OWN_MIGRATIONS,
+    }
+}
+
+/// A database with all tables and nothing in them.
+static TEMPLATE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    std::thread::spawn(|| {
+        let folder = tempfile::tempdir().unwrap();
+        super::runtime().block_on(async {
+            let db = Db::open(options(folder.path())).await.unwrap();
+            for table in TABLES {
+                let made: Result<u64, StoreError> =
+                    db.write(async |tx: &mut Tx| tx.execute(*table, args![]).await).await;
+                made.unwrap();
+            }
+            db.close().await;
+        });
+        std::fs::read(folder.path().join("agentd.db")).unwrap()
+    })
+    .join()
+    .unwrap()
+});
+
+impl Run {
+    pub(super) fn new(fault: Option<Fault>, seed: u64) -> Self {
+        let (failed_syncs, writes_much) = (Unsynced::Lost, false);
+        Self { fault, seed, failed_syncs, writes_much, answers_before_commit: false, ignores_rewriting: false }
+    }
+
+    pub(super) async fn carry_out(&self) -> Outcome {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("agentd.db"), &*TEMPLATE).unwrap();
+        let disk = FaultyDisk::under(folder.path(), self.failed_syncs).unwrap();
+        if let Some(fault) = self.fault {
+            disk.plan(fault);
+        }
+        if self.ignores_rewriting {
+            disk.ignore_rewriting();
+        }
+        let load = Load::new(self.answers_before_commit, self.writes_much);
+        let open = self.load(&disk, folder.path(), &load).await;
+        let mut ledger = std::mem::take(&mut *load.ledger.lock());
+        let mut violations = std::mem::take(&mut ledger.violations);
+        match &open {
+            // The power stays away; what was answered before counts.
+            _ if self.is_cut() => {}
+            Ok(db) => violations.extend(self.after_fault(db, &disk, &mut ledger).await),
+            Err(error) => violations.push(format!("the store does not open any more: {error:?}")),
+        }
+        let mut images = vec![
+            (After::PowerCut, disk.after_power_cut(Unsynced::Lost)),
+            (After::PowerCut, disk.after_power_cut(Unsynced::Half(self.seed))),
+        ];
+        if !self.is_cut() {
+            images.push((After::Kill, disk.after_kill()));
+        }
+        if let Ok(db) = open {
+            db.close().await;
+        }
+        for (after, image) in images {
+            let found = look_at_image(&image, &mut ledger, after, self.is_cut()).await;
+            let found = found.unwrap_or_else(|error| vec![format!("it cannot be used: {error:?}")]);
+            violations.extend(found.into_iter().map(|found| format!("after {after:?}: {found}")));
+        }
+        Outcome { violations, injected: disk.injected(), operations: disk.operations() }
+    }
+
+    fn is_cut(&self) -> bool {
+        self.fault.is_some_and(|fault| fault.kind == FaultKind::PowerCut)
+    }
+
+    /// Two lives of a daemon. One that cannot start is started again, as it would be; the fault is gone by then.
+    async fn load(&self, disk: &FaultyDisk, folder: &Path, load: &Load) -> Result<Db, StoreError> {
+        let open = async || match Db::open(options(folder)).await {
+            Err(_) if !self.is_cut() => {
+                disk.clear();
+                Db::open(options(folder)).await
+            }
+            opened => opened,
+        };
+        let db = open().await?;
+        load.carry_out(&db, 0).await;
+        db.close().await;
+        let db = open().await?;
+        load.carry_out(&db, 1).await;
+        Ok(db)
+    }
+
+    /// The fault ends, and nobody does anything about it.
+    async fn after_fault(&self, db: &Db, disk: &FaultyDisk, ledger: &mut Ledger) -> Vec<String> {
+        let is_lying = self.fault.is_some_and(|fault| fault.kind == FaultKind::NoSync);
+        if !is_lying {
+            disk.clear();
+        }
+        let mut last = Ok(());
+        for _ in 0..READY_WITHIN {
+            last = db.check().await;
+            if last.is_ok() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        if let Err(error) = last {
+            return vec![format!("it is not ready again by itself: {error:?}")];
+        }
+        match repeat(db, ledger).await {
+            Ok(found) => found.into_iter().map(|found| format!("while it runs: {found}")).collect(),
+            Err(error) => vec![format!("it does not write again by itself: {error:?}")],
+        }
+    }
+}
+
+async fn look_at_image(
+    image: &Image,
+    ledger: &mut Ledger,
+    after: After,
+    repeats: bool,
+) -> Result<Vec<String>, StoreError> {
+    let folder = tempfile::tempdir()?;
+    image.write_to(folder.path())?;
+    let db = Db::open(options(folder.path())).await?;
+    let mut found = look(&db, ledger, after).await?;
+    if repeats && found.is_empty() {
+        let mut again = Ledger { asked: ledger.asked.clone(), refused: ledger.refused.clone(), ..Ledger::default() };
+        again.written.clone_from(&ledger.written);
+        found = repeat(&db, &mut again).await?;
+    }
+    db.close().await;
+    Ok(found)
+}
