@@ -102,6 +102,10 @@ impl Kernel {
         }
         let large = processes.iter().filter(|process| process.virtual_bytes > self.bound);
         let tables = large.filter_map(|process| table_bytes(process.thread)).sum();
+        // Enough is known, and a look must not last.
+        if tables > self.bound {
+            return Held { tables, ..Held::default() };
+        }
         let (shared, buffers) = (Some(self.shared_bytes(processes)), self.buffers(processes));
         Held { shared, tables, buffers, is_hidden: !self.refusals.is_empty() }
     }

@@ -21,6 +21,8 @@ const PROCESS_SLACK: u64 = 16;
 
 /// Of the bound: when the machine lost so much since the last look, whoever took it, there is another.
 const WORTH_A_LOOK: u64 = 8;
+/// Of the bound: the tables of pages that are in use take a 512th of those.
+const SPARSE: u64 = 128;
 
 pub(crate) struct Meter {
     pub(crate) tier: Tier,
@@ -33,9 +35,10 @@ pub(crate) struct Meter {
     page_bytes: u64,
     /// Something changed since the last look.
     pub(crate) busy: bool,
-    /// A process did not show what it holds.
-    pub(crate) is_hidden: bool,
+    /// A process did not show what it holds, or tables of pages grow faster than memory that is used could make them.
+    pub(crate) is_urgent: bool,
     last_bytes: u64,
+    last_tables: u64,
     free_at_look: u64,
 }
 
@@ -50,8 +53,9 @@ impl Meter {
             disk: Disk::start(&plan.watched, plan.bounds, plan.workspace.as_ref())?,
             page_bytes: rustix::param::page_size() as u64,
             busy: true,
-            is_hidden: false,
+            is_urgent: false,
             last_bytes: 0,
+            last_tables: 0,
             free_at_look: free_bytes(),
         })
     }
@@ -106,10 +110,15 @@ impl Meter {
         let held = if self.events.is_some() { Held::default() } else { self.kernel.held(processes) };
         let beside = in_files + held.shared.unwrap_or(0) + held.tables;
         let now = resident + beside + held.buffers;
-        self.is_hidden = held.is_hidden;
+        self.is_urgent = held.is_hidden || held.tables > self.last_tables + bound / SPARSE;
+        self.last_tables = held.tables;
         self.busy = now.abs_diff(self.last_bytes) > 1 << 20;
         self.last_bytes = now;
         if held.buffers > bound || self.kernel.is_machine_short(processes, in_files, self.events.is_some()) {
+            return true;
+        }
+        // Counted once already. What follows walks the tables of pages, while they grow.
+        if beside > bound {
             return true;
         }
         if resident + beside <= bound {

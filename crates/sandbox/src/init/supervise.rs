@@ -9,8 +9,8 @@ use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open};
 use super::meter::Meter;
 use crate::plan::Report;
 
-/// Between two looks while a process hides what it holds, while much changes, and while nothing does.
-const HIDDEN: Duration = Duration::from_millis(4);
+/// Between two looks while one is urgent, while much changes, and while nothing does.
+const URGENT: Duration = Duration::from_millis(4);
 pub(super) const SHORTEST: Duration = Duration::from_millis(20);
 pub(super) const LONGEST: Duration = Duration::from_millis(160);
 
@@ -42,8 +42,8 @@ pub(crate) fn until_end(program: Pid, control: &OwnedFd, guard: Option<&OwnedFd>
             if let Some(broken) = meter.measure() {
                 return broken;
             }
-            pause = match (meter.is_hidden, meter.busy) {
-                (true, _) => HIDDEN,
+            pause = match (meter.is_urgent, meter.busy) {
+                (true, _) => URGENT,
                 (false, true) => SHORTEST,
                 (false, false) => (pause * 2).clamp(SHORTEST, LONGEST),
             };
