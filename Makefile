@@ -218,7 +218,7 @@ soak: export MINUTES ?= 60
 soak: tools ## Keep a daemon at work for an hour and look for what grows: MINUTES=3 for a short one
 	$(call say,building)
 	cargo build --release --package agentd
-	cargo build --release --package agentd-bench --features soak --bin soak
+	cargo build --release --package agentd-bench --bin soak
 	$(call say,a soak of $$MINUTES minutes)
 	target/release/soak --minutes $$MINUTES
 
