@@ -39,10 +39,11 @@ fn start_log(config: &Config) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The protocol library of tool servers logs what these wrote, whatever the owner asks of others.
+/// The protocol library of tool servers logs what these wrote, whatever the owner asks of others. That its transport
+/// ended it says without the reason, which the line of the server has.
 fn is_fit_for_the_log(target: &str, level: Level) -> bool {
     let is_theirs = target.strip_prefix("rmcp").is_some_and(|rest| rest.is_empty() || rest.starts_with("::"));
-    !is_theirs || level <= Level::WARN
+    !is_theirs || (level <= Level::WARN && target != "rmcp::transport::worker")
 }
 
 pub(super) fn print_openapi() -> Result<(), Box<dyn Error>> {
@@ -66,6 +67,7 @@ mod tests {
             ("rmcp", Level::INFO, false),
             ("rmcp::service", Level::TRACE, false),
             ("rmcp::service", Level::WARN, true),
+            ("rmcp::transport::worker", Level::ERROR, false),
             ("rmcprox", Level::TRACE, true),
             ("agentd::skills", Level::DEBUG, true),
         ] {

@@ -247,7 +247,8 @@ impl Supervisor {
         self.failures = self.failures.saturating_add(1);
         let pause = BACKOFF.delay(self.failures, self.entropy.unit());
         let retry_at = (Instant::now() + pause, self.clock.now() + pause);
-        tracing::info!(code = failure.code, failures = self.failures, "a tool server cannot be used now");
+        let (server, failures) = (&self.listings.id, self.failures);
+        tracing::info!(%server, code = failure.code, failures, "a tool server cannot be used now");
         self.set(|state| {
             state.status = ServerStatus::Failed;
             state.tries_over += 1;

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::{SERVERS, act, register, status, until};
 use crate::skills::{Asked, Server, app, call};
+use crate::support::TestProcess;
 
 /// A server of the older era that answers each request by itself.
 fn answer(asked: &Asked) -> Response {
@@ -68,4 +69,20 @@ async fn addresses_of_the_machinery_are_not_reached() {
         let found = act(&app, &id, "test").await;
         assert_eq!(found["ok"], false, "{found}");
     }
+}
+
+#[tokio::test]
+async fn a_server_that_redirects_is_named_in_the_log() {
+    let process = TestProcess::with_owner().await;
+    let server = Server::start(|_| Redirect::temporary("/elsewhere").into_response()).await;
+    let fields = json!({"name": "moved", "transport": "http", "url": server.url("/mcp")});
+    let registered = process.post(SERVERS).json(&fields).send().await.expect_status(201).json();
+    let id = registered["id"].as_str().expect("an id");
+    let answer = process.post(&format!("{SERVERS}/{id}/connect")).send().await;
+    answer.expect_error(502, "tool_server_redirects");
+    let log = process.log();
+    let about: Vec<&str> = log.lines().filter(|line| line.contains("a tool server cannot be used now")).collect();
+    let is_told = |line: &&str| line.contains(id) && line.contains("tool_server_redirects");
+    assert!(!about.is_empty() && about.iter().all(is_told), "{about:?}");
+    assert!(!log.contains("worker quit"), "what the library says of it tells nobody anything");
 }
