@@ -1,5 +1,6 @@
 //! A closure on its way to the thread that runs it.
 
+use std::fmt;
 use std::panic::AssertUnwindSafe;
 
 use agentd_base::trace::{self, TraceContext};
@@ -40,12 +41,33 @@ pub(crate) enum Outcome {
     GiveUp,
 }
 
+/// The function that a closure was written in: its type's name without type arguments, closures and the crate.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct JobName(&'static str);
+
+impl fmt::Display for JobName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (mut depth, mut plain) = (0_usize, String::new());
+        for character in self.0.replace("->", "").chars() {
+            match character {
+                '<' => depth += 1,
+                '>' => depth = depth.saturating_sub(1),
+                _ if depth == 0 => plain.push(character),
+                _ => {}
+            }
+        }
+        let parts: Vec<&str> =
+            plain.split("::").skip(1).filter(|part| !part.is_empty() && *part != "{{closure}}").collect();
+        f.write_str(&parts.join("::"))
+    }
+}
+
 /// One closure with its caller.
 pub(crate) trait Job: Send {
     fn plan(&self) -> Plan;
 
     /// Whose closure it is, for the log.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> JobName;
 
     /// What the caller logs in.
     fn span(&self) -> &Span;
@@ -84,8 +106,8 @@ where
         self.plan
     }
 
-    fn name(&self) -> &'static str {
-        std::any::type_name::<F>()
+    fn name(&self) -> JobName {
+        JobName(std::any::type_name::<F>())
     }
 
     fn span(&self) -> &Span {
@@ -127,4 +149,25 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
         .map(|text| (*text).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no message".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::JobName;
+
+    #[test]
+    fn a_name_is_the_function_that_the_closure_is_in() {
+        for (name, shown) in [
+            (
+                "agentd::hooks::worker::read::ReadEvents::run::{{closure}}::{{closure}}",
+                "hooks::worker::read::ReadEvents::run",
+            ),
+            (
+                "agentd::chat::service::send::<impl agentd::chat::service::Chat>::send<fn(u8) -> u8, A<B>>::{{closure}}",
+                "chat::service::send::send",
+            ),
+        ] {
+            assert_eq!(JobName(name).to_string(), shown);
+        }
+    }
 }

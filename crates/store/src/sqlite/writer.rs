@@ -235,7 +235,7 @@ impl Writer {
             if took > SLOW_JOB {
                 let work = job.name();
                 job.span().in_scope(|| {
-                    tracing::warn!(took_ms = took.as_millis(), work, "a transaction held up all other writers");
+                    tracing::warn!(took_ms = took.as_millis(), %work, "a transaction held up all other writers");
                 });
             }
             done.push(job);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use agentd_base::Timestamp;
 use agentd_llm::{Usage, UsageSource};
 use agentd_store::{Dialect, StoreError, Tx};
 
@@ -37,14 +38,14 @@ pub(in crate::engine) async fn interrupt_abandoned(engine: &Arc<EngineState>) ->
     let has_more = abandoned.len() > SESSIONS_A_BATCH;
     let items = abandoned.len().min(SESSIONS_A_BATCH) as u64;
     drop(read);
-    for (session, _) in abandoned.into_iter().take(SESSIONS_A_BATCH) {
-        if put_back(engine, &session).await? {
+    for (session, lease_until) in abandoned.into_iter().take(SESSIONS_A_BATCH) {
+        if put_back(engine, &session, lease_until).await? {
             continue;
         }
         // Read before the transaction: should its owner write once more after all, the number of
         // our last event is taken and nothing changes.
         let log = read_log(&mut engine.context.db.read().await?, &session).await?;
-        match interrupt(engine, session, log).await {
+        match interrupt(engine, session, lease_until, log).await {
             // It is held after all.
             Err(EngineError::Store(StoreError::Unique { .. })) => {}
             other => other?,
@@ -54,16 +55,24 @@ pub(in crate::engine) async fn interrupt_abandoned(engine: &Arc<EngineState>) ->
 }
 
 /// A turn that was taken up after its approval and had done nothing yet waits again.
-async fn put_back(engine: &Arc<EngineState>, session: &Session) -> Result<bool, EngineError> {
+async fn put_back(engine: &Arc<EngineState>, session: &Session, lease_until: Timestamp) -> Result<bool, EngineError> {
     let (id, owner) = (session.id.clone(), session.owner.clone());
     let put_back = async move |tx: &mut Tx| {
+        if !store::has_lease(tx, &id, lease_until).await? {
+            return Ok(false);
+        }
         let now = tx.clock().now();
         store::parked::put_back(tx, &id, &owner, now).await
     };
     Ok(engine.context.db.write::<_, StoreError, _>(put_back).await?)
 }
 
-async fn interrupt(engine: &Arc<EngineState>, session: Session, log: StoredLog) -> Result<(), EngineError> {
+async fn interrupt(
+    engine: &Arc<EngineState>,
+    session: Session,
+    lease_until: Timestamp,
+    log: StoredLog,
+) -> Result<(), EngineError> {
     let (here, began) = (Arc::clone(engine), session.clone());
     let StoredLog { content, mut rounds, last_seq } = log;
     close_calls(&mut rounds);
@@ -71,10 +80,9 @@ async fn interrupt(engine: &Arc<EngineState>, session: Session, log: StoredLog) 
         .context
         .db
         .write(async move |tx: &mut Tx| {
-            let ended =
-                store::end_session(tx, &session.id, &session.owner, SessionStatus::Interrupted, Some("internal"))
-                    .await?;
-            if !ended {
+            let is_abandoned = store::has_lease(tx, &session.id, lease_until).await?;
+            let status = SessionStatus::Interrupted;
+            if !is_abandoned || !store::end_session(tx, &session.id, &session.owner, status, Some("internal")).await? {
                 return Ok(false);
             }
             store::insert_events(tx, &session.id, &[SessionEvent::error(last_seq + 1, "internal", INTERRUPTED)])

@@ -146,6 +146,12 @@ pub(super) async fn end_session(
     Ok(ended == 1)
 }
 
+/// Whether its lease is still the one that was read: a holder that stood still may have renewed it since.
+pub(super) async fn has_lease(read: &mut Read, id: &SessionId, lease_until: Timestamp) -> Result<bool, StoreError> {
+    let sql = "SELECT 1 FROM sessions WHERE id = $1 AND lease_until = $2";
+    Ok(read.fetch_optional(sql, args![id, lease_until]).await?.is_some())
+}
+
 /// How a session ended that `owner` held to its end.
 pub(super) async fn ended_by(
     read: &mut Read,
