@@ -93,6 +93,10 @@ impl StartRuns {
             }
         }
         let now_running = *running.borrow_and_update();
+        // What ended after the look at what is due may have made room for more.
+        if now_running < before + usize::try_from(items).unwrap_or(0) {
+            return Ok(WorkerReport { items, has_more: true });
+        }
         if now_running == 0 {
             return Ok(WorkerReport::done(items));
         }
