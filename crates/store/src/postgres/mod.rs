@@ -106,6 +106,8 @@ pub(crate) async fn open(url: &Secret, shared: Arc<Shared>) -> Result<Postgres, 
     let (jobs, inbox) = mpsc::channel(QUEUE_LENGTH);
     let presence = Arc::new(Presence::default());
     writer::start(options, shared, Arc::clone(&presence), inbox)?;
+    // Before it works, so that nobody replaces the database's contents for taking himself for alone.
+    let _ = presence.listening().await;
     Ok(Postgres { readers, presence, jobs })
 }
 

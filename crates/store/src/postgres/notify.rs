@@ -47,11 +47,16 @@ impl Default for Presence {
 }
 
 impl Presence {
-    /// How many other daemons listen.
-    pub(crate) async fn count_others(&self, read: &mut Read) -> Result<u64, StoreError> {
+    /// The server's process for the connection that listens, once it does.
+    pub(super) async fn listening(&self) -> Option<i64> {
         let mut process = self.process.subscribe();
         let listening = tokio::time::timeout(LISTENS_WITHIN, process.wait_for(Option::is_some)).await;
-        let Some(own) = listening.ok().and_then(Result::ok).and_then(|own| *own) else {
+        listening.ok().and_then(Result::ok).and_then(|own| *own)
+    }
+
+    /// How many other daemons listen.
+    pub(crate) async fn count_others(&self, read: &mut Read) -> Result<u64, StoreError> {
+        let Some(own) = self.listening().await else {
             let reason = "this daemon does not hear of other daemons' changes now".to_owned();
             return Err(StoreError::Unavailable { reason, source: None });
         };
