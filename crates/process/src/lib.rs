@@ -4,8 +4,8 @@
 //! started it, not the process. So one thread starts all children and stays for as long as there is
 //! a [`Spawner`] or a [`Child`]; it also reaps them.
 //!
-//! Invariants of every child: its own process group; dies with the daemon, and on request the group with it; sees no
-//! descriptor but its three standard ones and those that were named; sees no environment but what was named. When the leader of the group
+//! Invariants of every child: its own process group; dies with the daemon; sees no descriptor but
+//! its three standard ones and those that were named; sees no environment but what was named. When the leader of the group
 //! ends, the rest of the group is killed, and nothing is left as a zombie. A dropped [`Child`] is
 //! killed with its group.
 //!
@@ -50,9 +50,6 @@ pub struct SpawnRequest {
     pub descriptors: Vec<Arc<OwnedFd>>,
     /// Runs in the child before the program, with the daemon's rights.
     pub before_exec: Option<BeforeExec>,
-    /// The program starts others that cannot ask to die with it at once, as bubblewrap does: the kernel kills whoever
-    /// is in its group when the daemon ends. It keeps one more descriptor for that, which it may close.
-    pub kills_group_with_daemon: bool,
 }
 
 impl SpawnRequest {

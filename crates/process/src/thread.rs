@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
 use tokio::sync::oneshot;
 
@@ -68,8 +67,6 @@ impl Drop for Handle {
 struct Running {
     pidfd: OwnedFd,
     exit: Arc<Exit>,
-    /// Closed by the daemon's end, which is then the group's.
-    _lifeline: Option<OwnedFd>,
 }
 
 fn run(shared: &Shared) {
@@ -148,10 +145,8 @@ fn start(request: &SpawnRequest) -> io::Result<(Spawned, Running)> {
     let parent = rustix::process::getpid().as_raw_nonzero().get();
     let before_exec = request.before_exec.clone();
     let kept: Vec<RawFd> = request.descriptors.iter().map(|descriptor| descriptor.as_raw_fd()).collect();
-    let lifeline = request.kills_group_with_daemon.then(|| pipe_with(PipeFlags::CLOEXEC)).transpose()?;
-    let watched = lifeline.as_ref().map(|(reader, _)| reader.as_raw_fd());
     // SAFETY: the closure runs between fork and exec. It makes only system calls that are safe
-    // there (prctl, getppid, getpid, close_range, fcntl, _exit), allocates nothing and takes no lock; what
+    // there (prctl, getppid, close_range, fcntl, _exit), allocates nothing and takes no lock; what
     // `before_exec` does was vouched for by who made it.
     unsafe {
         command.pre_exec(move || {
@@ -160,10 +155,6 @@ fn start(request: &SpawnRequest) -> io::Result<(Spawned, Running)> {
                 before_exec.run()?;
             }
             die_with_parent(parent)?;
-            if let Some(watched) = watched {
-                kill_group_at_hang_up(watched);
-                keep(&[watched])?;
-            }
             keep(&kept)
         });
     }
@@ -187,7 +178,7 @@ fn start(request: &SpawnRequest) -> io::Result<(Spawned, Running)> {
         stdout: child.stdout.take().map(OwnedFd::from),
         stderr: child.stderr.take().map(OwnedFd::from),
     };
-    Ok((spawned, Running { pidfd, exit, _lifeline: lifeline.map(|(_, writer)| writer) }))
+    Ok((spawned, Running { pidfd, exit }))
 }
 
 fn stdio(stream: Stream) -> Stdio {
@@ -216,20 +207,6 @@ fn die_with_parent(parent: i32) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Runs in the child, before its program: has the kernel send SIGKILL to its group when nobody is left who could write
-/// to the pipe, and that is the daemon alone as soon as the program runs. A kernel that refuses leaves what the program
-/// does for itself.
-#[allow(unsafe_code, reason = "between fork and exec there is nothing but system calls")]
-fn kill_group_at_hang_up(reader: RawFd) {
-    const F_SETSIG: libc::c_int = 10;
-    // SAFETY: system calls with plain numbers.
-    unsafe {
-        libc::fcntl(reader, F_SETSIG, libc::SIGKILL);
-        libc::fcntl(reader, libc::F_SETOWN, -libc::getpid());
-        libc::fcntl(reader, libc::F_SETFL, libc::O_ASYNC);
-    }
 }
 
 /// Runs in the child, before its program: lets these descriptors through.

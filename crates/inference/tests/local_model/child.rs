@@ -12,8 +12,7 @@ use agentd_base::{Clock, Entropy};
 use agentd_inference::embedder::{DIMENSIONS, EmbeddedChunk, EmbeddedText, EmbedderOptions};
 use agentd_inference::protocol::{EmbeddingUsage, FromWorker, ToWorker, WorkerUsage, read_frame, write_frame};
 use agentd_inference::{FinishReason, LocalErrorCode, LocalModelOptions, worker};
-use agentd_process::{SpawnRequest, Spawner, Stream};
-use tokio::io::AsyncReadExt;
+use agentd_process::{SpawnRequest, Spawner};
 
 const PROTOCOL: &str = "/proc/self/fd/3";
 
@@ -72,16 +71,10 @@ fn parent() {
     let Some(mut pipe) = protocol_pipe() else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        // A program that starts another one, which asks for nothing.
-        let mut request = SpawnRequest::new("/bin/sh");
-        request.arguments.extend(["-c".into(), "sleep 1000 & echo $!; wait".into()]);
-        request.stdout = Stream::Pipe;
-        request.kills_group_with_daemon = true;
-        let mut child = Spawner::start().unwrap().spawn(request).await.unwrap();
-        let mut line = [0; 32];
-        let length = child.stdout.as_mut().unwrap().read(&mut line).await.unwrap();
-        let other = std::str::from_utf8(&line[..length]).unwrap().trim();
-        writeln!(pipe, "{} {other}", child.pid()).unwrap();
+        let mut request = SpawnRequest::new("/bin/sleep");
+        request.arguments.push("1000".into());
+        let child = Spawner::start().unwrap().spawn(request).await.unwrap();
+        writeln!(pipe, "{}", child.pid()).unwrap();
         child.wait().await;
     });
 }

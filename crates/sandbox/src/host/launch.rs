@@ -311,7 +311,6 @@ impl Preparation {
             stderr: Stream::Pipe,
             descriptors: self.descriptors,
             before_exec,
-            kills_group_with_daemon: self.tier == Tier::Bubblewrap,
             ..SpawnRequest::default()
         };
         Ok((request, Resources { _user: self.user, directory: self.directory, _etc: self.etc, _group: self.group }))
