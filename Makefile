@@ -211,8 +211,8 @@ bench-channels: tools ## Measure how webhooks of chat platforms are answered, an
 	target/release/channels
 
 faults: export AGENTD_TEST_FAULTS := all
-faults: tools postgres-tools ## Let the disk below SQLite fail, and connections to PostgreSQL break, at each step of a load
-	scripts/in-memory.sh scripts/with-postgres.sh cargo test --package agentd-store --test it -- --nocapture faults::
+faults: tools ## Let the disk below SQLite fail, and cut the power, at each step of a load
+	scripts/in-memory.sh cargo test --package agentd-store --test it -- --nocapture faults::
 
 soak: export MINUTES ?= 60
 soak: tools ## Keep a daemon at work for an hour and look for what grows: MINUTES=3 for a short one

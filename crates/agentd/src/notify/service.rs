@@ -90,6 +90,12 @@ impl Notify {
         self.0.transports.register(transport);
     }
 
+    /// Whether messages can go through this, set up or not.
+    #[must_use]
+    pub fn knows_platform(&self, platform: &str) -> bool {
+        CHANNEL_PLATFORMS.contains(&platform) || self.0.transports.find(platform).is_ok()
+    }
+
     /// Why nothing would be sent there as things stand. For who stores a target: one that is stored stays, and what is
     /// sent there waits for its platform.
     #[must_use]

@@ -8,23 +8,11 @@ use std::time::Duration;
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy, Secret};
 use agentd_store::testing::{TestDb, postgres_url};
-use agentd_store::{DatabaseUrl, Db, DbOptions, Dialect, OWN_MIGRATIONS, StoreError, Tx, args};
+use agentd_store::{DatabaseUrl, Db, Dialect, StoreError, Tx, args};
 
-use crate::support::{count, dialects, on_each, put, with_things};
+use crate::support::{count, dialects, on_each, options, put, with_things};
 
 const CHILD_FOLDER: &str = "AGENTD_STORE_TEST_CHILD_FOLDER";
-
-fn options(folder: &std::path::Path) -> DbOptions {
-    let (clock, entropy) = (Clock::system(), Entropy::system());
-    DbOptions {
-        url: DatabaseUrl::parse(None, folder).unwrap(),
-        data_dir: folder.to_owned(),
-        ids: IdGenerator::new(clock.clone(), entropy.clone()),
-        clock,
-        entropy,
-        migrations: OWN_MIGRATIONS,
-    }
-}
 
 const VISITOR_PATH: &str = "AGENTD_STORE_TEST_VISITOR_PATH";
 

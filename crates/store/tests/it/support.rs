@@ -2,8 +2,23 @@
 
 use std::time::Duration;
 
+use agentd_base::id::IdGenerator;
+use agentd_base::{Clock, Entropy};
 use agentd_store::testing::{TestDb, postgres_url};
-use agentd_store::{Db, Dialect, Event, OWN_MIGRATIONS, Seq, StoreError, Tx, args};
+use agentd_store::{DatabaseUrl, Db, DbOptions, Dialect, Event, OWN_MIGRATIONS, Seq, StoreError, Tx, args};
+
+/// SQLite in a folder, with the time and ids of this machine.
+pub(crate) fn options(folder: &std::path::Path) -> DbOptions {
+    let (clock, entropy) = (Clock::system(), Entropy::system());
+    DbOptions {
+        url: DatabaseUrl::parse(None, folder).unwrap(),
+        data_dir: folder.to_owned(),
+        ids: IdGenerator::new(clock.clone(), entropy.clone()),
+        clock,
+        entropy,
+        migrations: OWN_MIGRATIONS,
+    }
+}
 
 /// The databases that are there to test on.
 pub(crate) fn dialects() -> Vec<Dialect> {

@@ -67,6 +67,8 @@ async fn test_email_settings(
     Ok(Json(EmailTested { sent: true }))
 }
 
+const UNKNOWN_PLATFORM: &str = "must be `email`, `webhook`, `push`, or a platform of GET /api/channels";
+
 /// A message to somebody outside, without its text.
 #[derive(Debug, Serialize, ToSchema)]
 struct NotificationView {
@@ -154,6 +156,9 @@ async fn list_notifications(
 ) -> Answer<NotificationList> {
     let mut problems = Problems::new();
     let page = agentd_base::Page::checked(query.limit, query.offset, PageLimits::default(), &mut problems);
+    if let Some(platform) = query.platform.as_deref() {
+        problems.require(notify.knows_platform(platform), "platform", UNKNOWN_PLATFORM);
+    }
     problems.into_result().map_err(ApiError::invalid)?;
     let (notifications, total) = notify.list(query.status, query.platform.as_deref(), page).await?;
     Ok(Json(NotificationList { notifications: notifications.iter().map(NotificationView::from).collect(), total }))

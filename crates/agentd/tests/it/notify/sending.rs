@@ -60,6 +60,8 @@ async fn a_message_is_sent_with_its_change_or_not_at_all() {
     assert_eq!((found("platform=push").await, found("platform=email&status=pending").await), (json!(0), json!(0)));
     assert_eq!(found("platform=email&status=sent&limit=1").await, 1);
     app.get("/api/notifications/ntf_unknown").send().await.expect_error(404, "not_found");
+    let unknown = app.get("/api/notifications?platform=fax").send().await.expect_status(400);
+    assert_eq!(unknown.bad_fields(), ["platform"]);
     app.get("/api/notifications?status=lost&limit=0").send().await.expect_status(400);
 }
 

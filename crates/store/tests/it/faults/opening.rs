@@ -3,8 +3,8 @@
 use agentd_store::testing::faults::{Fault, FaultKind, FaultyDisk, Unsynced};
 use agentd_store::{Db, StoreError, args};
 
-use super::run::options;
 use super::{runtime, seed, steps};
+use crate::support::options;
 
 /// A database of which the beginning was cut off is finished by the next start.
 #[test]

@@ -4,13 +4,12 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use agentd_base::id::IdGenerator;
-use agentd_base::{Clock, Entropy};
 use agentd_store::testing::faults::{Fault, FaultKind, FaultyDisk, Image, Operations, Unsynced};
-use agentd_store::{DatabaseUrl, Db, DbOptions, OWN_MIGRATIONS, StoreError, Tx, args};
+use agentd_store::{Db, StoreError, Tx, args};
 
 use super::check::{After, look, repeat};
 use super::load::{Ledger, Load, TABLES};
+use crate::support::options;
 
 /// How often a store may be asked before it is ready again.
 const READY_WITHIN: u32 = 20;
@@ -30,18 +29,6 @@ pub(super) struct Outcome {
     pub(super) violations: Vec<String>,
     pub(super) injected: u64,
     pub(super) operations: Operations,
-}
-
-pub(super) fn options(folder: &Path) -> DbOptions {
-    let (clock, entropy) = (Clock::system(), Entropy::system());
-    DbOptions {
-        url: DatabaseUrl::parse(None, folder).unwrap(),
-        data_dir: folder.to_owned(),
-        ids: IdGenerator::new(clock.clone(), entropy.clone()),
-        clock,
-        entropy,
-        migrations: OWN_MIGRATIONS,
-    }
 }
 
 /// A database with all tables and nothing in them.
