@@ -86,6 +86,22 @@ impl StoreError {
         matches!(self, Self::Unavailable { .. } | Self::Closed)
     }
 
+    /// PostgreSQL, or what stands before it, hangs.
+    pub(crate) fn unanswered() -> Self {
+        Self::Unavailable { reason: "it does not answer".to_owned(), source: None }
+    }
+
+    /// Whether a connection to PostgreSQL broke, so that another one may do better; not when time ran out.
+    pub(crate) fn is_lost_connection(&self) -> bool {
+        let Self::Unavailable { source: Some(source), .. } = self else { return false };
+        match source.downcast_ref::<sqlx::Error>() {
+            None | Some(sqlx::Error::PoolTimedOut) => false,
+            Some(error) => {
+                error.as_database_error().and_then(|refusal| refusal.code()).as_deref() != Some(STATEMENT_ENDED)
+            }
+        }
+    }
+
     /// Whether somebody else holds a lock of SQLite's.
     pub(crate) fn is_busy(&self) -> bool {
         let Self::Unavailable { source: Some(source), .. } = self else { return false };
@@ -119,7 +135,10 @@ fn classify(error: sqlx::Error) -> StoreError {
         sqlx::Error::RowNotFound => return StoreError::NoRow,
         sqlx::Error::PoolClosed => return StoreError::Closed,
         sqlx::Error::PoolTimedOut => return unavailable("no connection became free in time", error),
-        sqlx::Error::Io(_) | sqlx::Error::Tls(_) => return unavailable("the connection failed", error),
+        // The last also when a server that goes away, or what stands before it, hangs up on a greeting.
+        sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) => {
+            return unavailable("the connection failed", error);
+        }
         sqlx::Error::WorkerCrashed => return unavailable("the connection was lost", error),
         _ => {}
     }
@@ -168,6 +187,9 @@ fn sqlite_refusal(code: i32, detail: String, error: impl std::error::Error + Sen
     }
 }
 
+/// By its time limit, or by an administrator.
+const STATEMENT_ENDED: &str = "57014";
+
 enum Outage {
     Retry,
     Down(&'static str),
@@ -180,6 +202,9 @@ fn postgres_outage(code: &str) -> Option<Outage> {
         "53100" => Outage::Down("its disk is full"),
         "53300" => Outage::Down("it has too many connections"),
         "25006" => Outage::Down("it is read-only"),
+        STATEMENT_ENDED => Outage::Down("a statement took too long"),
+        "25P03" | "25P04" => Outage::Down("a transaction took too long"),
+        "40003" => Outage::Down("it does not know how a transaction ended"),
         "57P01" | "57P02" | "57P03" | "57P05" => Outage::Down("it is shutting down or starting"),
         _ if code.starts_with("08") => Outage::Down("the connection failed"),
         _ if code.starts_with("53") => Outage::Down("it is out of resources"),

@@ -96,7 +96,7 @@ fn inspect_sqlite(path: &Path) -> Result<Inspection, StoreError> {
 }
 
 async fn inspect_postgres(options: PgConnectOptions) -> Result<Option<Inspection>, StoreError> {
-    let mut connection = postgres::connect(&options).await?;
+    let mut connection = postgres::connect(&options, postgres::Limits::default()).await?;
     let engine: String = sqlx::query_scalar("SHOW server_version").fetch_one(&mut connection).await?;
     let is_migrated: bool =
         sqlx::query_scalar("SELECT to_regclass('schema_migrations') IS NOT NULL").fetch_one(&mut connection).await?;

@@ -8,7 +8,7 @@ use agentd_base::id::IdGenerator;
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
 use sqlx::postgres::PgArguments;
-use sqlx::{AssertSqlSafe, Executor, PgConnection, Postgres, Transaction};
+use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
 use crate::shared::Shared;
 use crate::{Args, Dialect, Row, Sql, StoreError, postgres, sqlite};
@@ -18,7 +18,7 @@ pub(crate) enum Connection {
     Sqlite(sqlite::readers::Reader),
     SqliteWriter(rusqlite::Connection),
     Postgres(postgres::Reader),
-    PostgresTransaction(Transaction<'static, Postgres>),
+    PostgresTransaction(postgres::Pooled),
     /// It broke, and no other one could be had.
     Lost,
 }
@@ -26,7 +26,7 @@ pub(crate) enum Connection {
 enum Target<'c> {
     Writer(&'c rusqlite::Connection),
     Sqlite(&'c mut sqlite::readers::Reader),
-    Postgres(&'c mut PgConnection),
+    Postgres(&'c mut postgres::Pooled),
     Lost,
 }
 
@@ -103,7 +103,9 @@ impl Read {
             }
             Target::Sqlite(reader) => reader.fetch(sql, args).await,
             Target::Postgres(connection) => match postgres::codec::arguments(args) {
-                Ok(arguments) => postgres_rows(connection, sql, arguments).try_collect().await,
+                Ok(arguments) => {
+                    connection.ask(|connection| postgres_rows(connection, sql, arguments).try_collect()).await
+                }
                 Err(error) => Err(error),
             },
         };
@@ -142,7 +144,9 @@ impl Read {
     /// What a statement needs to be asked once more; only outside of transactions, where each stands
     /// alone and changes nothing.
     fn spare(&self, sql: &Sql, args: &Args) -> Option<(Sql, Args)> {
-        matches!(self.connection, Connection::Postgres(_)).then(|| (sql.clone(), args.clone()))
+        let Connection::Postgres(reader) = &self.connection else { return None };
+        // One that was set up for what takes long, and may hold a lock, cannot be replaced.
+        (!reader.connection.takes_time()).then(|| (sql.clone(), args.clone()))
     }
 
     /// Takes another connection in the place of a lost one; answers what is to be asked again.
@@ -188,7 +192,7 @@ impl Read {
             Connection::Postgres(_) | Connection::PostgresTransaction(_) => {
                 let arguments = postgres::codec::arguments(args).map_err(|error| self.failed(error))?;
                 let Target::Postgres(connection) = self.connection.target() else { return Err(StoreError::Closed) };
-                Ok(postgres_rows(connection, sql, arguments))
+                Ok(connection.stream(|connection| postgres_rows(connection, sql, arguments)))
             }
         }
     }
@@ -204,10 +208,9 @@ impl Read {
             Target::Sqlite(reader) => reader.execute(sql, args).await,
             Target::Postgres(connection) => match postgres::codec::arguments(args) {
                 Ok(arguments) => connection
-                    .execute(sqlx::query_with(AssertSqlSafe(sql.0), arguments))
+                    .ask(|connection| connection.execute(sqlx::query_with(AssertSqlSafe(sql.0), arguments)))
                     .await
-                    .map(|done| done.rows_affected())
-                    .map_err(StoreError::from),
+                    .map(|done| done.rows_affected()),
                 Err(error) => Err(error),
             },
         };
@@ -220,9 +223,19 @@ impl Read {
             Target::Lost => return Err(StoreError::Closed),
             Target::Writer(connection) => connection.execute_batch(text)?,
             Target::Sqlite(reader) => reader.script(text)?,
-            Target::Postgres(connection) => connection.execute(sqlx::raw_sql(text)).await.map(|_| ())?,
+            Target::Postgres(connection) => {
+                connection.ask(|connection| connection.execute(sqlx::raw_sql(text))).await.map(drop)?;
+            }
         }
         Ok(())
+    }
+
+    /// What follows may take as long as it needs: in a transaction until that ends, else for good.
+    pub(crate) async fn take_time(&mut self) -> Result<(), StoreError> {
+        match self.connection.target() {
+            Target::Postgres(connection) => connection.take_time().await,
+            Target::Writer(_) | Target::Sqlite(_) | Target::Lost => Ok(()),
+        }
     }
 
     fn refuse_after_failure(&self) -> Result<(), StoreError> {

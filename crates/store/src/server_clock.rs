@@ -36,7 +36,7 @@ pub async fn server_clock_ahead(url: &DatabaseUrl, clock: &Clock) -> Result<Opti
 }
 
 async fn ask(options: PgConnectOptions, clock: &Clock) -> Result<Option<i64>, StoreError> {
-    let mut connection = postgres::connect(&options).await?;
+    let mut connection = postgres::connect(&options, postgres::Limits::default()).await?;
     let mut best: Option<(i64, i64)> = None;
     for _ in 0..QUESTIONS {
         let before = clock.now().as_micros();

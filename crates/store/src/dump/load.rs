@@ -70,6 +70,7 @@ where
     let inserting = db.run(plan, async move |tx: &mut Tx| {
         let taken = rows.lock().take();
         let Some(mut rows) = taken else { return Err(StoreError::Contended) };
+        tx.take_time().await?;
         insert(tx, &inserted_tables, &mut rows).await.map_err(|error| blame_dump(error, "what it holds"))?;
         finish(tx).await
     });

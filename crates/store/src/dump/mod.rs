@@ -114,6 +114,7 @@ pub(crate) async fn write<W>(read: &mut Read, sink: &mut W, exclude: &[&str]) ->
 where
     W: AsyncWrite + Unpin + Send,
 {
+    read.take_time().await?;
     let mut summary = DumpSummary::default();
     let mut lines = Vec::with_capacity(CHUNK_BYTES + 4096);
     let header = Header {

@@ -2,7 +2,8 @@
 //!
 //! Only names travel, many in one message, at most one message in 10 ms, sent after the commit. A
 //! message that is lost with a connection costs nothing: after every new connection everything
-//! counts as changed.
+//! counts as changed. So that a connection that hangs is noticed, the server is asked for a sign of life
+//! when nothing was heard for a while.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -10,10 +11,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::PgPool;
 use sqlx::postgres::PgListener;
+use sqlx::{Acquire as _, Executor as _, PgPool};
 use tokio::sync::{Notify, watch};
 
+use super::{Pooled, Server};
 use crate::read::Read;
 use crate::shared::Shared;
 use crate::{StoreError, args};
@@ -115,17 +117,18 @@ impl Outgoing {
     }
 }
 
-pub(super) async fn send(pool: PgPool, outgoing: Rc<Outgoing>) {
+pub(super) async fn send(pool: PgPool, server: Arc<Server>, outgoing: Rc<Outgoing>) {
+    let send = async |message: String| {
+        let sql = sqlx::AssertSqlSafe(format!("SELECT pg_notify({CHANNEL}, $1)"));
+        let mut connection = Pooled::acquire(&pool, &server).await?;
+        connection.ask(|connection| connection.execute(sqlx::query(sql).bind(message))).await
+    };
     loop {
         outgoing.added.notified().await;
         while let Some((message, names)) = outgoing.next_message() {
-            let sent = sqlx::query(sqlx::AssertSqlSafe(format!("SELECT pg_notify({CHANNEL}, $1)")))
-                .bind(message)
-                .execute(&pool)
-                .await;
-            match sent {
+            match send(message).await {
                 Ok(_) => tokio::time::sleep(BETWEEN_MESSAGES).await,
-                Err(sqlx::Error::PoolClosed) => return,
+                Err(StoreError::Closed) => return,
                 Err(error) => {
                     tracing::warn!(%error, "telling other replicas of a change failed; trying again");
                     outgoing.names.borrow_mut().extend(names);
@@ -136,13 +139,18 @@ pub(super) async fn send(pool: PgPool, outgoing: Rc<Outgoing>) {
     }
 }
 
-pub(super) async fn listen(pool: PgPool, shared: Arc<Shared>, presence: Arc<Presence>, own: String) {
+pub(super) async fn listen(
+    pool: PgPool,
+    server: Arc<Server>,
+    shared: Arc<Shared>,
+    presence: Arc<Presence>,
+    own: String,
+) {
     loop {
-        let ended = listen_once(&pool, &shared, &presence, &own).await;
-        presence.process.send_replace(None);
+        let ended = listen_once(&pool, &server, &shared, &presence, &own).await;
         match ended {
             Ok(()) => {}
-            Err(sqlx::Error::PoolClosed) => return,
+            Err(StoreError::Closed) => return,
             Err(error) => tracing::warn!(%error, "hearing of other replicas' changes failed; connecting anew"),
         }
         tokio::time::sleep(BEFORE_RECONNECTING).await;
@@ -150,18 +158,53 @@ pub(super) async fn listen(pool: PgPool, shared: Arc<Shared>, presence: Arc<Pres
 }
 
 /// Ends when the connection is lost.
-async fn listen_once(pool: &PgPool, shared: &Shared, presence: &Presence, own: &str) -> Result<(), sqlx::Error> {
-    let channel: String = sqlx::query_scalar(sqlx::AssertSqlSafe(format!("SELECT {CHANNEL}"))).fetch_one(pool).await?;
+async fn listen_once(
+    pool: &PgPool,
+    server: &Server,
+    shared: &Shared,
+    presence: &Presence,
+    own: &str,
+) -> Result<(), StoreError> {
     let mut listener = PgListener::connect_with(pool).await?;
     listener.eager_reconnect(false);
+    let ended = async {
+        let process = in_time(server, begin(&mut listener)).await?;
+        presence.process.send_replace(Some(process));
+        // Whatever was said before is lost.
+        shared.signals.bump_all();
+        hear(&mut listener, server, shared, own).await
+    }
+    .await;
+    presence.process.send_replace(None);
+    if let Err(StoreError::Unavailable { source: None, .. }) = &ended {
+        let_go(listener, server).await;
+    }
+    ended
+}
+
+async fn in_time<T>(server: &Server, answer: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, StoreError> {
+    let answer = tokio::time::timeout(server.limits.answer(), answer).await;
+    Ok(answer.map_err(|_| StoreError::unanswered())??)
+}
+
+/// Answers the server's process for this connection.
+async fn begin(listener: &mut PgListener) -> Result<i64, sqlx::Error> {
+    let channel = sqlx::AssertSqlSafe(format!("SELECT {CHANNEL}"));
+    let channel: String = sqlx::query_scalar(channel).fetch_one(&mut *listener).await?;
     listener.listen(&channel).await?;
     let present = sqlx::AssertSqlSafe(format!("SELECT pg_advisory_lock_shared({PRESENCE_LOCK})"));
-    sqlx::query(present).execute(&mut listener).await?;
-    let process: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut listener).await?;
-    presence.process.send_replace(Some(process.into()));
-    // Whatever was said before is lost.
-    shared.signals.bump_all();
-    while let Some(message) = listener.try_recv().await? {
+    sqlx::query(present).execute(&mut *listener).await?;
+    let process: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *listener).await?;
+    Ok(process.into())
+}
+
+async fn hear(listener: &mut PgListener, server: &Server, shared: &Shared, own: &str) -> Result<(), StoreError> {
+    loop {
+        let Ok(message) = tokio::time::timeout(server.limits.silence(), listener.try_recv()).await else {
+            in_time(server, listener.execute("SELECT 1")).await?;
+            continue;
+        };
+        let Some(message) = message? else { return Ok(()) };
         let mut lines = message.payload().lines();
         if lines.next() == Some(own) {
             continue;
@@ -170,5 +213,18 @@ async fn listen_once(pool: &PgPool, shared: &Shared, presence: &Presence, own: &
             shared.signals.bump(name);
         }
     }
-    Ok(())
+}
+
+/// A listener says goodbye in the background on a connection of the pool, and waits for the answer without end. So it
+/// gets another connection for that, and the one that hangs is closed.
+async fn let_go(mut listener: PgListener, server: &Server) {
+    loop {
+        if let Ok(mut answers) = server.connect().await {
+            if let Ok(hangs) = listener.acquire().await {
+                std::mem::swap(hangs, &mut answers);
+            }
+            return;
+        }
+        tokio::time::sleep(BEFORE_RECONNECTING).await;
+    }
 }

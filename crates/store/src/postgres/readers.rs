@@ -9,11 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use sqlx::pool::PoolConnection;
-use sqlx::postgres::PgConnectOptions;
-use sqlx::{Connection as _, PgPool, Postgres, Transaction};
+use sqlx::PgPool;
 
-use super::{PING_AFTER, pool_options};
+use super::{PING_AFTER, Pooled, Server};
 use crate::StoreError;
 
 const CONNECTIONS: u32 = 8;
@@ -23,48 +21,52 @@ const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 #[derive(Debug, Clone)]
 pub(crate) struct Readers {
     pool: PgPool,
+    server: Arc<Server>,
     lost_at: Arc<Mutex<Option<Instant>>>,
 }
 
 /// A connection that can be replaced.
 pub(crate) struct Reader {
-    pub(crate) connection: PoolConnection<Postgres>,
+    pub(crate) connection: Pooled,
     readers: Readers,
 }
 
 impl Readers {
-    pub(super) fn new(options: PgConnectOptions) -> Self {
+    pub(super) fn new(server: Arc<Server>) -> Self {
+        let limits = server.limits;
         let lost_at = Arc::new(Mutex::new(None));
         let suspicion = Arc::clone(&lost_at);
-        let pool = pool_options(CONNECTIONS)
+        let pool = server
+            .pool_options(CONNECTIONS)
             .before_acquire(move |connection, meta| {
                 let is_suspect = is_suspect(meta.idle_for, *suspicion.lock());
                 Box::pin(async move {
                     if is_suspect {
-                        connection.ping().await?;
+                        Server::ping(connection, limits).await?;
                     }
                     Ok(true)
                 })
             })
-            .connect_lazy_with(options);
-        Self { pool, lost_at }
+            .connect_lazy_with(server.options.clone());
+        Self { pool, server, lost_at }
     }
 
     pub(crate) async fn acquire(&self) -> Result<Reader, StoreError> {
-        Ok(Reader { connection: self.pool.acquire().await?, readers: self.clone() })
+        Ok(Reader { connection: Pooled::acquire(&self.pool, &self.server).await?, readers: self.clone() })
     }
 
     /// A transaction that sees one state.
-    pub(crate) async fn begin_snapshot(&self) -> Result<Transaction<'static, Postgres>, StoreError> {
-        match self.pool.begin_with(SNAPSHOT).await.map_err(StoreError::from) {
-            Err(error) if self.is_lost(&error) => Ok(self.pool.begin_with(SNAPSHOT).await?),
+    pub(crate) async fn begin_snapshot(&self) -> Result<Pooled, StoreError> {
+        let begin = async || Pooled::acquire(&self.pool, &self.server).await?.begin(SNAPSHOT).await;
+        match begin().await {
+            Err(error) if self.is_lost(&error) => begin().await,
             outcome => outcome,
         }
     }
 
     /// Whether a statement failed because its connection did; then the others are suspect.
     fn is_lost(&self, error: &StoreError) -> bool {
-        let is_lost = matches!(error, StoreError::Unavailable { .. }) && !self.pool.is_closed();
+        let is_lost = error.is_lost_connection() && !self.pool.is_closed();
         if is_lost {
             *self.lost_at.lock() = Some(Instant::now());
         }

@@ -7,20 +7,19 @@
 //! READ COMMITTED, where they never collide.
 //!
 //! A connection that fails before the commit was sent has changed nothing, so the closure is run
-//! once more. If it fails during the commit, nobody knows what came of it, and the caller is told
-//! that the database is unavailable.
+//! once more. If it fails during the commit, or the answer to that stays away, nobody knows what came
+//! of it: the caller is told that the database is unavailable, and the closure is not run again.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::postgres::PgConnectOptions;
-use sqlx::{Connection as _, PgPool};
+use sqlx::PgPool;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use super::{Message, Presence, notify};
+use super::{Message, PING_AFTER, Pooled, Presence, Server, notify};
 use crate::db::mark_transaction_thread;
 use crate::job::{Durability, Isolation, Job, Outcome, Plan};
 use crate::read::{Connection, Read};
@@ -46,13 +45,14 @@ struct Slots {
 /// What every running transaction needs.
 struct Context {
     pool: PgPool,
+    server: Arc<Server>,
     shared: Arc<Shared>,
     slots: Slots,
     outgoing: Rc<notify::Outgoing>,
 }
 
 pub(super) fn start(
-    options: PgConnectOptions,
+    server: Arc<Server>,
     shared: Arc<Shared>,
     presence: Arc<Presence>,
     inbox: mpsc::Receiver<Message>,
@@ -63,7 +63,7 @@ pub(super) fn start(
         .name("store-writer".to_owned())
         .spawn(move || {
             mark_transaction_thread();
-            let done = tokio::task::LocalSet::new().block_on(&runtime, run(options, shared, presence, inbox));
+            let done = tokio::task::LocalSet::new().block_on(&runtime, run(server, shared, presence, inbox));
             if let Some(done) = done {
                 let _ = done.send(());
             }
@@ -73,32 +73,35 @@ pub(super) fn start(
 }
 
 async fn run(
-    options: PgConnectOptions,
+    server: Arc<Server>,
     shared: Arc<Shared>,
     presence: Arc<Presence>,
     mut inbox: mpsc::Receiver<Message>,
 ) -> Option<oneshot::Sender<()>> {
-    let pool = super::pool_options(CONNECTIONS)
-        .before_acquire(|connection, meta| {
+    let limits = server.limits;
+    let pool = server
+        .pool_options(CONNECTIONS)
+        .before_acquire(move |connection, meta| {
             Box::pin(async move {
-                if meta.idle_for >= super::PING_AFTER {
-                    connection.ping().await?;
+                if meta.idle_for >= PING_AFTER {
+                    Server::ping(connection, limits).await?;
                 }
                 Ok(true)
             })
         })
-        .connect_lazy_with(options);
+        .connect_lazy_with(server.options.clone());
     let offset = usize::from(shared.entropy.bytes::<1>()[0]);
     let outgoing = Rc::new(notify::Outgoing::new(&shared));
     let context = Rc::new(Context {
         pool: pool.clone(),
+        server: Arc::clone(&server),
         shared: Arc::clone(&shared),
         slots: Slots { free: RefCell::new((0..SLOTS).collect()), offset },
         outgoing: Rc::clone(&outgoing),
     });
-    let sender = tokio::task::spawn_local(notify::send(pool.clone(), Rc::clone(&outgoing)));
-    let listener =
-        tokio::task::spawn_local(notify::listen(pool.clone(), shared, presence, outgoing.replica().to_owned()));
+    let sender = tokio::task::spawn_local(notify::send(pool.clone(), Arc::clone(&server), Rc::clone(&outgoing)));
+    let own = outgoing.replica().to_owned();
+    let listener = tokio::task::spawn_local(notify::listen(pool.clone(), server, shared, presence, own));
 
     let mut running = JoinSet::new();
     let mut closing = None;
@@ -124,7 +127,8 @@ async fn run(
     while running.join_next().await.is_some() {}
     listener.abort();
     sender.abort();
-    pool.close().await;
+    // The listener says goodbye on its connection, which may hang.
+    drop(tokio::time::timeout(limits.answer(), pool.close()).await);
     closing
 }
 
@@ -148,7 +152,7 @@ impl Drop for Slot<'_> {
 
 enum Attempt {
     Done,
-    /// On a connection that had died while it was idle: the closure did not run.
+    /// On a connection that had died, or hangs, while it was idle: the closure did not run.
     NotBegun(StoreError),
     Again(StoreError),
     Failed(StoreError),
@@ -166,7 +170,7 @@ async fn carry_out(context: Rc<Context>, mut job: Box<dyn Job>) {
             Attempt::NotBegun(_) if attempt <= CONNECTIONS => {}
             Attempt::NotBegun(error) => return job.answer(Err(error)),
             Attempt::Again(error) => {
-                if error.is_unavailable() {
+                if error.is_lost_connection() {
                     lost_connections += 1;
                 }
                 if attempt == ATTEMPTS || lost_connections > 1 {
@@ -185,16 +189,15 @@ impl Context {
     }
 
     async fn attempt(&self, job: &mut dyn Job, shard: usize) -> Attempt {
-        let begun = match self.pool.begin_with(begin(job.plan())).await {
+        let connection = match Pooled::acquire(&self.pool, &self.server).await {
+            Ok(connection) => connection,
+            // A server that is away is not worth another try: the pool has already tried for seconds.
+            Err(error @ sqlx::Error::PoolTimedOut) => return Attempt::Failed(error.into()),
+            Err(error) => return not_begun(error.into()),
+        };
+        let begun = match connection.begin(begin(job.plan())).await {
             Ok(transaction) => transaction,
-            Err(error) => {
-                let timed_out = matches!(error, sqlx::Error::PoolTimedOut);
-                let error = StoreError::from(error);
-                // A dead connection is worth another try, a server that is away is not: the pool has
-                // already tried for seconds.
-                let is_dead = error.is_unavailable() && !timed_out;
-                return if is_dead { Attempt::NotBegun(error) } else { Attempt::Failed(error) };
-            }
+            Err(error) => return not_begun(error),
         };
         let mut tx = Tx::new(Read::new(Connection::PostgresTransaction(begun), Arc::clone(&self.shared), true));
         let outcome = job.run(&mut tx).await;
@@ -207,22 +210,26 @@ impl Context {
             return Attempt::Failed(StoreError::Closed);
         };
         if let Err(error) = prepared {
-            // The connection rolls back before it is used again, whatever comes of this.
-            drop(transaction.rollback().await);
+            transaction.rollback().await;
             let cause = read.failure.unwrap_or(error);
             return match (outcome, cause) {
-                (_, cause @ (StoreError::Contended | StoreError::Unavailable { .. })) => Attempt::Again(cause),
+                (_, cause @ StoreError::Contended) => Attempt::Again(cause),
+                (_, cause) if cause.is_lost_connection() => Attempt::Again(cause),
                 (Outcome::GiveUp, _) => Attempt::Done,
                 (Outcome::Keep, cause) => Attempt::Failed(cause),
             };
         }
-        match transaction.commit().await.map_err(StoreError::from) {
+        match transaction.commit().await {
             Ok(()) => {
                 self.tell(&touched, woken);
                 Attempt::Done
             }
             Err(StoreError::Contended) => Attempt::Again(StoreError::Contended),
-            Err(error) => Attempt::Failed(error),
+            Err(error) => {
+                // It may be there all the same.
+                self.tell(&touched, woken);
+                Attempt::Failed(error)
+            }
         }
     }
 
@@ -234,6 +241,10 @@ impl Context {
             self.outgoing.add(name);
         }
     }
+}
+
+fn not_begun(error: StoreError) -> Attempt {
+    if error.is_unavailable() { Attempt::NotBegun(error) } else { Attempt::Failed(error) }
 }
 
 fn begin(plan: Plan) -> &'static str {

@@ -1,4 +1,4 @@
-//! A disk that fails, under SQLite.
+//! A disk that fails, under SQLite, and connections that break, before PostgreSQL ([`Proxy`]).
 //!
 //! A shim over SQLite's own file system is made the default of this process. Files in a folder that a
 //! [`FaultyDisk`] watches go through it: it counts what is done to them, lets an operation fail, and knows at each
@@ -9,6 +9,7 @@
 //! The index of the log is memory, and is lost.
 
 mod disk;
+mod proxy;
 mod vfs;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::disk::Disk;
+pub use self::proxy::{Break, Commit, Proxy};
 
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,11 +1,12 @@
-//! A disk that fails below SQLite, at each step of a load: nothing acknowledged is lost, nothing is done twice, and the
-//! store is ready again by itself.
+//! A disk that fails below SQLite, at each step of a load, and connections to PostgreSQL that break or hang: nothing
+//! acknowledged is lost, nothing is done twice, and the store is ready again by itself.
 //!
 //! A part of the steps is tried each time; `make faults` tries them all, with `AGENTD_TEST_FAULTS=all`.
 
 mod check;
 mod load;
 mod opening;
+mod postgres;
 mod run;
 
 use agentd_store::testing::faults::{Fault, FaultKind, Unsynced};
@@ -23,15 +24,24 @@ fn tries_all() -> bool {
 
 /// Which steps to try of those that there are. What comes after the first hundreds is sampled by the seed.
 fn steps(count: u64, a_few: u64, seed: u64) -> Vec<u64> {
-    let dice = agentd_base::Entropy::seeded(seed);
-    let below = |bound: u64| u64::from_le_bytes(dice.bytes()) % bound.max(1);
     if tries_all() {
+        let dice = agentd_base::Entropy::seeded(seed);
         let behind = count.saturating_sub(EACH_UP_TO);
-        let sampled = (0..SOME_BEHIND.min(behind)).map(|_| EACH_UP_TO + 1 + below(behind));
+        let sampled = (0..SOME_BEHIND.min(behind)).map(|_| EACH_UP_TO + 1 + below(&dice, behind));
         return (1..=count.min(EACH_UP_TO)).chain(sampled).collect();
     }
-    let stride = (count / a_few).max(1);
-    (0..a_few.min(count)).map(|place| (1 + place * stride + below(stride)).min(count)).collect()
+    spread(count, a_few, seed)
+}
+
+/// So many of the steps, one of each stretch.
+fn spread(count: u64, number: u64, seed: u64) -> Vec<u64> {
+    let dice = agentd_base::Entropy::seeded(seed);
+    let stride = (count / number).max(1);
+    (0..number.min(count)).map(|place| (1 + place * stride + below(&dice, stride)).min(count)).collect()
+}
+
+fn below(dice: &agentd_base::Entropy, bound: u64) -> u64 {
+    u64::from_le_bytes(dice.bytes()) % bound.max(1)
 }
 
 /// New for each run of the tests, and printed, so that a failing one can be repeated: `AGENTD_TEST_FAULTS_SEED=…`.

@@ -1,0 +1,321 @@
+//! A proxy in front of PostgreSQL that breaks connections, or passes nothing on while it is asked not to.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// What becomes of a `COMMIT`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Commit {
+    /// The server never hears of it, and the connection ends.
+    NotSent,
+    /// The server gets half of the message, and the connection ends.
+    Half,
+    /// The server commits, and the connection ends.
+    NotAnswered,
+    /// The server commits, and its answer stays away.
+    Hangs,
+}
+
+impl Commit {
+    pub const ALL: [Self; 4] = [Self::NotSent, Self::Half, Self::NotAnswered, Self::Hangs];
+
+    /// Whether the server carries it out.
+    #[must_use]
+    pub fn is_carried_out(self) -> bool {
+        matches!(self, Self::NotAnswered | Self::Hangs)
+    }
+}
+
+/// What is broken next, once. Bytes count in both directions, from the moment that this is planned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Break {
+    Commit(Commit),
+    /// The connection that carries this byte ends there.
+    EndAtByte(u64),
+    /// The connection that carries this byte stays, and nothing more comes through.
+    HangAtByte(u64),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Traffic {
+    Passes,
+    /// In small pieces, and each so late.
+    Slow(Duration),
+    Hangs,
+    /// Nobody is let in.
+    Refused,
+}
+
+/// What holds for all connections.
+#[derive(Debug, Clone, Copy)]
+struct Orders {
+    traffic: Traffic,
+    /// Connections that began before the last of these ended with it.
+    restarts: u64,
+    /// Those that began before the last of these have lost their server, and do not hear of that.
+    failovers: u64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    planned: Mutex<Option<Break>>,
+    bytes: AtomicU64,
+    broken: AtomicU64,
+}
+
+/// Ends with this value.
+#[derive(Debug)]
+pub struct Proxy {
+    state: Arc<State>,
+    orders: Arc<watch::Sender<Orders>>,
+    listening: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.listening.abort();
+        self.orders.send_modify(|orders| orders.restarts += 1);
+    }
+}
+
+const HOST: &str = "127.0.0.1";
+const SLOW_BYTES: usize = 256;
+
+impl Proxy {
+    /// A proxy for the server that an address names, and that address by way of it. The server listens on this
+    /// machine's 127.0.0.1.
+    ///
+    /// # Errors
+    /// The address is another one, or no port is free.
+    pub fn before(url: &str) -> io::Result<(Self, String)> {
+        let another = || io::Error::from(io::ErrorKind::InvalidInput);
+        let place = format!("{HOST}:");
+        let (front, back) = url.split_once(&place).ok_or_else(another)?;
+        let digits = back.find(|character: char| !character.is_ascii_digit()).unwrap_or(back.len());
+        let (server, back) = back.split_at_checked(digits).ok_or_else(another)?;
+        let server: u16 = server.parse().map_err(|_| another())?;
+        let listener = std::net::TcpListener::bind((HOST, 0))?;
+        listener.set_nonblocking(true)?;
+        let port = listener.local_addr()?.port();
+        let listener = TcpListener::from_std(listener)?;
+        let state = Arc::<State>::default();
+        let orders = Arc::new(watch::Sender::new(Orders { traffic: Traffic::Passes, restarts: 0, failovers: 0 }));
+        let listening = tokio::spawn(listen(listener, server, Arc::clone(&state), Arc::clone(&orders)));
+        Ok((Self { state, orders, listening }, format!("{front}{place}{port}{back}")))
+    }
+
+    pub fn plan(&self, next: Break) {
+        self.state.bytes.store(0, Ordering::Relaxed);
+        *self.state.planned.lock() = Some(next);
+    }
+
+    /// Nothing is planned any more, and everything passes.
+    pub fn clear(&self) {
+        *self.state.planned.lock() = None;
+        self.order(Traffic::Passes);
+    }
+
+    /// Bytes since something was planned.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.state.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Connections that were broken: as planned, or with all others.
+    #[must_use]
+    pub fn broken(&self) -> u64 {
+        self.state.broken.load(Ordering::Relaxed)
+    }
+
+    fn order(&self, traffic: Traffic) {
+        self.orders.send_modify(|orders| orders.traffic = traffic);
+    }
+
+    /// Ends all connections and lets nobody in until [`clear`](Self::clear), as a server does that is restarted.
+    pub fn stop(&self) {
+        self.orders.send_modify(|orders| {
+            orders.traffic = Traffic::Refused;
+            orders.restarts += 1;
+        });
+    }
+
+    /// Nothing passes until [`clear`](Self::clear), and nobody says so: who connects is let in.
+    pub fn hang(&self) {
+        self.order(Traffic::Hangs);
+    }
+
+    /// Everything takes its time until [`clear`](Self::clear).
+    pub fn slow_down(&self, each: Duration) {
+        self.order(Traffic::Slow(each));
+    }
+
+    /// Another server takes over that has everything that was committed. What was begun on the first one is gone, and
+    /// its clients do not hear of that; who connects now reaches the second one.
+    pub fn fail_over(&self) {
+        self.orders.send_modify(|orders| orders.failovers += 1);
+    }
+}
+
+async fn listen(listener: TcpListener, server: u16, state: Arc<State>, orders: Arc<watch::Sender<Orders>>) {
+    while let Ok((client, _)) = listener.accept().await {
+        let given = orders.subscribe();
+        if given.borrow().traffic != Traffic::Refused {
+            tokio::spawn(carry(client, server, Arc::clone(&state), given));
+        }
+    }
+}
+
+/// How a direction comes to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Closed,
+    Hangs,
+    /// The server is gone without a word.
+    Orphaned,
+}
+
+async fn carry(mut client: TcpStream, server: u16, state: Arc<State>, orders: watch::Receiver<Orders>) {
+    let Ok(mut server) = TcpStream::connect((HOST, server)).await else { return };
+    let first = *orders.borrow();
+    let connection = Connection { state: &state, orders: orders.clone(), is_committing: AtomicBool::new(false) };
+    let hangs_on_commit = AtomicBool::new(false);
+    let restarted = async |mut orders: watch::Receiver<Orders>| {
+        // An error: the proxy is gone.
+        drop(orders.wait_for(|orders| orders.restarts != first.restarts).await);
+    };
+    let failed_over = async {
+        let mut orders = orders.clone();
+        drop(orders.wait_for(|orders| orders.failovers != first.failovers).await);
+    };
+    let end = {
+        let (client_in, client_out) = client.split();
+        let (server_in, server_out) = server.split();
+        tokio::select! {
+            end = connection.asked(client_in, server_out, &hangs_on_commit) => end,
+            end = connection.answered(server_in, client_out, &hangs_on_commit) => end,
+            () = restarted(orders.clone()) => End::Closed,
+            () = failed_over => End::Orphaned,
+        }
+    };
+    if end != End::Closed || orders.borrow().restarts != first.restarts {
+        state.broken.fetch_add(1, Ordering::Relaxed);
+    }
+    if end == End::Closed {
+        return;
+    }
+    // The server's side stays as long as the client's unless that server is gone.
+    let _server = (end == End::Hangs).then_some(server);
+    let mut nowhere = [0; 4096];
+    let unheard = pin!(async { while let Ok(1..) = client.read(&mut nowhere).await {} });
+    tokio::select! {
+        () = unheard => {}
+        () = restarted(orders.clone()) => {}
+    }
+}
+
+/// A message of the simple protocol, which `COMMIT` is sent by.
+const COMMIT: &[u8] = b"COMMIT\0";
+
+struct Connection<'s> {
+    state: &'s State,
+    orders: watch::Receiver<Orders>,
+    is_committing: AtomicBool,
+}
+
+impl Connection<'_> {
+    async fn asked(&self, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, hangs: &AtomicBool) -> End {
+        let mut buffer = vec![0; 64 << 10];
+        while let Ok(length @ 1..) = from.read(&mut buffer).await {
+            let piece = &buffer[..length];
+            if let Some(place) = piece.windows(COMMIT.len()).position(|window| window == COMMIT)
+                && let Some(commit) = self.planned_commit()
+            {
+                match commit {
+                    Commit::NotSent => return self.broken(),
+                    Commit::Half => {
+                        drop(to.write_all(&piece[..place + COMMIT.len() / 2]).await);
+                        return self.broken();
+                    }
+                    Commit::NotAnswered => self.is_committing.store(true, Ordering::Relaxed),
+                    Commit::Hangs => {
+                        hangs.store(true, Ordering::Relaxed);
+                        self.is_committing.store(true, Ordering::Relaxed);
+                    }
+                }
+            }
+            if let Some(end) = self.pass(piece, &mut to).await {
+                return end;
+            }
+        }
+        End::Closed
+    }
+
+    async fn answered(&self, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, hangs: &AtomicBool) -> End {
+        let mut buffer = vec![0; 64 << 10];
+        while let Ok(length @ 1..) = from.read(&mut buffer).await {
+            if self.is_committing.load(Ordering::Relaxed) {
+                return if hangs.load(Ordering::Relaxed) { End::Hangs } else { self.broken() };
+            }
+            if let Some(end) = self.pass(&buffer[..length], &mut to).await {
+                return end;
+            }
+        }
+        End::Closed
+    }
+
+    fn broken(&self) -> End {
+        self.state.broken.fetch_add(1, Ordering::Relaxed);
+        End::Closed
+    }
+
+    fn planned_commit(&self) -> Option<Commit> {
+        let planned = self.state.planned.lock().take_if(|planned| matches!(planned, Break::Commit(_)))?;
+        if let Break::Commit(commit) = planned { Some(commit) } else { None }
+    }
+
+    /// Passes a piece on, up to the byte that something is planned at; answers how the connection ends there.
+    async fn pass(&self, piece: &[u8], to: &mut WriteHalf<'_>) -> Option<End> {
+        let before = self.state.bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
+        let planned = self.state.planned.lock().take_if(|planned| match planned {
+            Break::EndAtByte(byte) | Break::HangAtByte(byte) => before + piece.len() as u64 >= *byte,
+            Break::Commit(_) => false,
+        });
+        let (length, end) = match planned {
+            Some(planned @ (Break::EndAtByte(byte) | Break::HangAtByte(byte))) => {
+                let length = usize::try_from(byte.saturating_sub(before)).map_or(piece.len(), |at| at.min(piece.len()));
+                let hangs = matches!(planned, Break::HangAtByte(_));
+                (length, Some(if hangs { End::Hangs } else { self.broken() }))
+            }
+            _ => (piece.len(), None),
+        };
+        match self.write(&piece[..length], to).await {
+            Ok(()) => end,
+            Err(_) => Some(end.unwrap_or(End::Closed)),
+        }
+    }
+
+    /// As it is ordered now.
+    async fn write(&self, mut piece: &[u8], to: &mut WriteHalf<'_>) -> io::Result<()> {
+        let mut orders = self.orders.clone();
+        loop {
+            let passes = orders.wait_for(|orders| orders.traffic != Traffic::Hangs).await.map(|orders| orders.traffic);
+            let Ok(Traffic::Slow(each)) = passes else { return to.write_all(piece).await };
+            tokio::time::sleep(each).await;
+            let (now, later) = piece.split_at(piece.len().min(SLOW_BYTES));
+            to.write_all(now).await?;
+            if later.is_empty() {
+                return Ok(());
+            }
+            piece = later;
+        }
+    }
+}
