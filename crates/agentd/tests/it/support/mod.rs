@@ -223,9 +223,11 @@ impl TestApp {
         self.restart().await;
     }
 
-    /// Ends the daemon in order and starts it again on the same data.
+    /// Ends the daemon in order and starts it again on the same data, not within the same millisecond:
+    /// ids of two generators follow each other from one millisecond to the next only.
     pub async fn restart(&mut self) {
         self.stop().await;
+        self.clock.advance(Duration::from_millis(1));
         self.boot().await;
     }
 
