@@ -15,6 +15,7 @@ use tokio::sync::OnceCell;
 use crate::child::SandboxedChild;
 use crate::host::evaluation::{Evaluation, Status, evaluate};
 use crate::host::launch::Host;
+use crate::host::orphans;
 use crate::host::paths;
 use crate::host::users::Users;
 use crate::run::collect;
@@ -165,7 +166,13 @@ impl Sandbox {
 
     async fn evaluation<'a>(&self, present: &'a Present) -> &'a Evaluation {
         let shared = &self.0;
-        present.evaluation.get_or_init(|| evaluate(&shared.host, &shared.users, present.policy.backend)).await
+        let evaluate = || async {
+            let state_directory = shared.host.state_directory.clone();
+            // Beside the trial, which may well be over first.
+            tokio::task::spawn_blocking(move || orphans::end(&state_directory));
+            evaluate(&shared.host, &shared.users, present.policy.backend).await
+        };
+        present.evaluation.get_or_init(evaluate).await
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod etc;
 pub(crate) mod evaluation;
 pub(crate) mod groups;
 pub(crate) mod launch;
+pub(crate) mod orphans;
 pub(crate) mod paths;
 pub(crate) mod stage;
 pub(crate) mod users;

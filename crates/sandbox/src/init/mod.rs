@@ -22,7 +22,7 @@ mod meter;
 mod probe;
 mod supervise;
 mod syscalls;
-mod tree;
+pub(crate) mod tree;
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -76,7 +76,8 @@ pub(crate) fn processes(tier: Tier) -> Vec<Stat> {
     found.into_iter().filter_map(stat).collect()
 }
 
-fn all() -> impl Iterator<Item = Stat> {
+/// Every process that this one sees.
+pub(crate) fn all() -> impl Iterator<Item = Stat> {
     let entries = fs::read_dir("/proc").ok();
     entries
         .into_iter()

@@ -4,5 +4,6 @@
 mod files;
 mod limits;
 mod machine;
+mod orphans;
 mod programs;
 mod streams;

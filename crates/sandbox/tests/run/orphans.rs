@@ -1,0 +1,60 @@
+//! What a daemon leaves that is killed while it makes a box.
+
+use std::io::{BufRead, BufReader};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+
+use agentd_sandbox::Backend;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::machine::Machine;
+
+/// bubblewrap, held where it maps the users, and its process inside.
+#[allow(clippy::disallowed_methods, reason = "a child of the daemon's own would be ended with its group")]
+fn half_made(directory: &std::path::Path) -> Option<(Child, OwnedFd)> {
+    let mut outside = Command::new("/usr/bin/bwrap")
+        .args(["--unshare-all", "--unshare-user", "--die-with-parent", "--info-fd", "1", "--userns-block-fd", "0"])
+        .args(["--ro-bind", "/", "/", "--ro-bind"])
+        .args([directory, directory])
+        .arg("true")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .ok()?;
+    let mut lines = BufReader::new(outside.stdout.take()?).lines().map_while(Result::ok);
+    let inside =
+        lines.find_map(|line| line.split_once("child-pid\": ")?.1.trim_end_matches(',').parse::<i32>().ok())?;
+    let inside = pidfd_open(Pid::from_raw(inside)?, PidfdFlags::empty()).ok()?;
+    Some((outside, inside))
+}
+
+fn has_ended(process: &OwnedFd, seconds: i64) -> bool {
+    let limit = Timespec { tv_sec: seconds, tv_nsec: 0 };
+    poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&limit)).unwrap() == 1
+}
+
+#[tokio::test]
+async fn a_box_that_lost_its_daemon_is_ended_by_the_next_one() {
+    let machine = Machine::new(Backend::None, false);
+    let state = machine.workspace().parent().unwrap().join("sandbox");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (Some((mut lost, left)), Some((mut other, others)), Some((_held, kept))) =
+        (half_made(&state), half_made(elsewhere.path()), half_made(&state))
+    else {
+        println!("NOT TESTED: this machine cannot provide bubblewrap");
+        return;
+    };
+    for outside in [&mut lost, &mut other] {
+        outside.kill().unwrap();
+        outside.wait().unwrap();
+    }
+    assert!(!has_ended(&left, 1), "bubblewrap ends by itself now: what ends its orphans can go");
+
+    machine.sandbox.status().await;
+    assert!(has_ended(&left, 20));
+    // Neither what is another daemon's nor what has its daemon.
+    assert!(!has_ended(&others, 0) && !has_ended(&kept, 0));
+    pidfd_send_signal(&others, Signal::KILL).unwrap();
+    pidfd_send_signal(&kept, Signal::KILL).unwrap();
+}
