@@ -16,7 +16,7 @@ mod settings;
 mod stream;
 mod tabs;
 
-use agentd_web::{ApiError, ApiRouter, Json, Routes, routes};
+use agentd_web::{ApiError, ApiRouter, Json, Routes, limits, routes};
 
 use super::service::Browser;
 
@@ -51,11 +51,13 @@ pub fn routes() -> Routes<Browser> {
     // What is in cookies opens accounts.
     let full_scope = ApiRouter::new()
         .routes(routes!(cookies::list_browser_cookies, cookies::set_browser_cookies, cookies::clear_browser_cookies))
-        .routes(routes!(auth_states::list_browser_auth_states, auth_states::save_browser_auth_state))
+        .routes(routes!(auth_states::list_browser_auth_states))
         .routes(routes!(auth_states::get_browser_auth_state, auth_states::delete_browser_auth_state))
         .routes(routes!(auth_states::restore_browser_auth_state));
     let streams = ApiRouter::new().routes(routes!(stream::watch_browser));
-    Routes::new().protected(protected).full_scope(full_scope).streams(streams)
+    // A state may come along.
+    let large = ApiRouter::new().routes(routes!(auth_states::save_browser_auth_state));
+    Routes::new().protected(protected).protected_up_to(limits::UPLOAD, large).full_scope(full_scope).streams(streams)
 }
 
 type Answer<T> = Result<Json<T>, ApiError>;

@@ -47,6 +47,14 @@ async fn states_are_kept_sealed_by_name_without_a_browser() {
         let state = json!({"origins": [{"origin": origin}]});
         save(&app, json!({"name": "bad", "state": state})).await.expect_error(400, "invalid_action");
     }
+    // As much as a session may have can be handed in.
+    let of_size = |mebibytes: usize| {
+        let items = json!([{"name": "kept", "value": "v".repeat(mebibytes << 20)}]);
+        json!({"name": "large", "state": {"origins": [{"origin": "https://shop.example", "localStorage": items}]}})
+    };
+    save(&app, of_size(7)).await.expect_status(201);
+    save(&app, of_size(9)).await.expect_error(409, "too_much");
+    app.delete(&format!("{STATES}/large")).send().await.expect_status(200);
     for path in [format!("{STATES}/none"), format!("{STATES}/..%2Fx")] {
         app.get(&path).send().await.expect_error(404, "auth_state_not_found");
         app.delete(&path).send().await.expect_error(404, "auth_state_not_found");
