@@ -11,7 +11,7 @@ PROMETHEUS := .prometheus
 PACKAGES := bubblewrap cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help chat-apis chromium prometheus bench-browser bench-monitoring module-graph run test check bench bench-attacks bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas ui check-ui test-ui pictures bench-page soak faults
+.PHONY: help chat-apis chromium prometheus bench-browser bench-monitoring module-graph run test check bench bench-attacks bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas ui check-ui test-ui pictures bench-page simulation soak faults
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -213,6 +213,11 @@ bench-channels: tools ## Measure how webhooks of chat platforms are answered, an
 faults: export AGENTD_TEST_FAULTS := all
 faults: tools ## Let the disk below SQLite fail, and cut the power, at each step of a load
 	scripts/in-memory.sh cargo test --package agentd-store --test it -- --nocapture faults::
+
+simulation: export AGENTD_TEST_SIMULATION_SEEDS := $(or $(SEEDS),10000)
+simulation: export AGENTD_TEST_SIMULATION_SEED := $(SEED)
+simulation: tools ## Simulate three daemons that are killed, stand still, lose power and have wrong clocks, 10,000 times: SEEDS=n for another number, SEED=n to see one again
+	scripts/in-memory.sh cargo test --workspace --test it -- --nocapture --test-threads 1 simulation::
 
 soak: export MINUTES ?= 60
 soak: tools ## Keep a daemon at work for an hour and look for what grows: MINUTES=3 for a short one

@@ -13,8 +13,8 @@ use url::{Host, Url};
 use crate::dial::Dialer;
 use crate::resolver::{GuardedResolver, resolve_permitted};
 use crate::{
-    Lookup, NetError, NetPolicy, PolicyHandle, SystemConnect, SystemLookup, Trust, WebSocket, headers, literal_guard,
-    tls, websocket,
+    Exchange, Lookup, NetError, NetPolicy, PolicyHandle, SystemConnect, SystemLookup, Trust, WebSocket, headers,
+    literal_guard, tls, websocket,
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -103,7 +103,8 @@ impl GuardedClient {
         policy.check_url(&url, self.0.trust)?;
         let host = url.host_str().unwrap_or_default().to_owned();
         let client = self.client_for(policy, url.scheme() == "https")?;
-        Ok(GuardedRequest { host, builder: client.request(method, url), problem: None })
+        let exchange = self.0.policy.exchange();
+        Ok(GuardedRequest { host, builder: client.request(method, url), problem: None, exchange })
     }
 
     /// Opens a WebSocket after the checks of [`Self::check_url`], at the addresses that passed and no other. A message
@@ -183,6 +184,7 @@ pub struct GuardedRequest {
     host: String,
     builder: reqwest::RequestBuilder,
     problem: Option<&'static str>,
+    exchange: Option<Arc<dyn Exchange>>,
 }
 
 impl GuardedRequest {
@@ -226,6 +228,10 @@ impl GuardedRequest {
         if let Some(problem) = self.problem {
             return Err(NetError::Request { problem });
         }
-        self.builder.send().await.map_err(|error| NetError::from_reqwest(&self.host, error))
+        let failed = |error| NetError::from_reqwest(&self.host, error);
+        match self.exchange {
+            Some(exchange) => exchange.exchange(self.builder.build().map_err(failed)?).await,
+            None => self.builder.send().await.map_err(failed),
+        }
     }
 }

@@ -1,14 +1,14 @@
 //! Who may reach what. The lists come from the security settings and change while requests run.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
 use crate::address::carried_v4;
-use crate::{AddressClass, HostPattern, NetError, own_address, ports};
+use crate::{AddressClass, Exchange, HostPattern, NetError, own_address, ports};
 
 /// Who chose the address of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -152,22 +152,38 @@ fn normalized(host: &str) -> String {
 
 /// The policy in force. Cheap to clone; every clone sees what [`Self::set`] sets.
 #[derive(Debug, Clone, Default)]
-pub struct PolicyHandle(Arc<ArcSwap<NetPolicy>>);
+pub struct PolicyHandle(Arc<InForce>);
+
+#[derive(Debug, Default)]
+struct InForce {
+    policy: ArcSwap<NetPolicy>,
+    exchange: OnceLock<Arc<dyn Exchange>>,
+}
 
 impl PolicyHandle {
     #[must_use]
     pub fn new(policy: NetPolicy) -> Self {
-        Self(Arc::new(ArcSwap::from_pointee(policy)))
+        Self(Arc::new(InForce { policy: ArcSwap::from_pointee(policy), exchange: OnceLock::new() }))
     }
 
     /// Puts `policy` in force for every request that starts from now on, idle connections
     /// included: they are given up.
     pub fn set(&self, policy: NetPolicy) {
-        self.0.store(Arc::new(policy));
+        self.0.policy.store(Arc::new(policy));
     }
 
     #[must_use]
     pub fn current(&self) -> Arc<NetPolicy> {
-        self.0.load_full()
+        self.0.policy.load_full()
+    }
+
+    /// Has `exchange` answer what passes the policy, instead of the network, from now on. The first one counts.
+    pub fn set_exchange(&self, exchange: Arc<dyn Exchange>) {
+        // It may be set already.
+        drop(self.0.exchange.set(exchange));
+    }
+
+    pub(crate) fn exchange(&self) -> Option<Arc<dyn Exchange>> {
+        self.0.exchange.get().cloned()
     }
 }

@@ -60,6 +60,17 @@ pub struct DbOptions {
     pub migrations: &'static [Migration],
 }
 
+/// What a database is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Daemon,
+    /// It is thrown away soon.
+    Scratch,
+    /// It is shared by several daemons of this thread.
+    #[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "tests alone simulate"))]
+    Simulation,
+}
+
 #[derive(Debug)]
 enum Backend {
     Sqlite(sqlite::Sqlite),
@@ -93,7 +104,7 @@ impl Db {
     /// `AlreadyRunning`, `NewerSchema`, `OldSqlite`, `InvalidUrl`, a failed migration, or
     /// `Unavailable`.
     pub async fn open(options: DbOptions) -> Result<Self, StoreError> {
-        Self::open_as(options, false).await
+        Self::open_as(options, Purpose::Daemon).await
     }
 
     /// A SQLite database in `folder` for a while, living by this one's time and ids.
@@ -110,10 +121,10 @@ impl Db {
             entropy: self.entropy().clone(),
             migrations,
         };
-        Self::open_as(options, true).await
+        Self::open_as(options, Purpose::Scratch).await
     }
 
-    async fn open_as(options: DbOptions, is_scratch: bool) -> Result<Self, StoreError> {
+    pub(crate) async fn open_as(options: DbOptions, purpose: Purpose) -> Result<Self, StoreError> {
         let DbOptions { url, data_dir, clock, ids, entropy, migrations } = options;
         create_private_folder(&data_dir)?;
         let dialect = match &url {
@@ -127,7 +138,8 @@ impl Db {
             entropy,
             data_dir,
             migrations,
-            is_scratch,
+            is_scratch: purpose == Purpose::Scratch,
+            is_simulated: purpose == Purpose::Simulation,
             signals: Signals::default(),
             is_outbox_wake_due: AtomicBool::new(false),
             commits: watch::Sender::new(0),
@@ -159,6 +171,12 @@ impl Db {
     #[must_use]
     pub fn entropy(&self) -> &Entropy {
         &self.0.shared.entropy
+    }
+
+    /// Whether no other daemon can work on this database: whatever this one does not hold itself is nobody's.
+    #[must_use]
+    pub fn is_exclusive(&self) -> bool {
+        self.0.shared.is_exclusive()
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -294,10 +312,7 @@ impl Db {
     /// where other programs write too. Whoever found nothing to do need not look again while it stays the same.
     #[must_use]
     pub fn version(&self) -> Option<u64> {
-        match self.dialect() {
-            Dialect::Sqlite => Some(*self.0.shared.commits.borrow()),
-            Dialect::Postgres => None,
-        }
+        self.is_exclusive().then(|| *self.0.shared.commits.borrow())
     }
 
     /// Waits until [`version`](Self::version) is another one than `seen`.

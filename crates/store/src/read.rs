@@ -68,6 +68,12 @@ impl Read {
         self.shared.dialect
     }
 
+    /// As [`Db::is_exclusive`](crate::Db::is_exclusive).
+    #[must_use]
+    pub fn is_exclusive(&self) -> bool {
+        self.shared.is_exclusive()
+    }
+
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.shared.clock

@@ -20,6 +20,9 @@ pub(crate) struct Shared {
     pub(crate) migrations: &'static [Migration],
     /// Thrown away soon: nothing of it is copied before its schema changes.
     pub(crate) is_scratch: bool,
+    /// Of one of several daemons that a simulation runs over one SQLite file, all on one thread: nothing here may
+    /// depend on how long something takes, and others write, too.
+    pub(crate) is_simulated: bool,
     pub(crate) signals: Signals,
     /// Whether somebody will wake the outbox's watchers soon: one timer is enough for all.
     pub(crate) is_outbox_wake_due: AtomicBool,
@@ -29,4 +32,10 @@ pub(crate) struct Shared {
     pub(crate) outbox_looks: AtomicU32,
     /// Paces the trimming of idempotency records.
     pub(crate) idempotency_records: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.dialect == Dialect::Sqlite && !self.is_simulated
+    }
 }

@@ -15,7 +15,7 @@ use arc_swap::ArcSwapOption;
 use tokio::sync::Mutex;
 
 use crate::topic::{EVERYTHING, Signal, Topic};
-use crate::{Args, Db, Dialect, Read, StoreError};
+use crate::{Args, Db, Read, StoreError};
 
 struct Loaded<T> {
     /// What the value was loaded under: a generation or version a topic.
@@ -75,10 +75,7 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
         L: AsyncFn(&mut Read) -> Result<T, E>,
         E: From<StoreError>,
     {
-        match self.db.dialect() {
-            Dialect::Sqlite => self.get_local(load).await,
-            Dialect::Postgres => self.get_shared(load).await,
-        }
+        if self.db.is_exclusive() { self.get_local(load).await } else { self.get_shared(load).await }
     }
 
     /// The value as it was at most `age` ago. A change that this process made, or has heard of, is
@@ -92,7 +89,7 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
         L: AsyncFn(&mut Read) -> Result<T, E>,
         E: From<StoreError>,
     {
-        if self.db.dialect() == Dialect::Sqlite {
+        if self.db.is_exclusive() {
             return self.get_local(load).await;
         }
         if let Some(known) = self.known_for(age) {
@@ -151,7 +148,7 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
     /// [`get`](Self::get) would answer, without a future.
     #[must_use]
     pub fn at_hand(&self) -> Option<Arc<T>> {
-        if self.db.dialect() == Dialect::Sqlite { self.current() } else { None }
+        if self.db.is_exclusive() { self.current() } else { None }
     }
 
     async fn get_local<E, L>(&self, load: L) -> Result<Arc<T>, E>

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::Daemon;
+use super::{Daemon, Inside};
+use crate::chat::Chat;
 use crate::notify::Notify;
 use crate::scheduler::Scheduler;
 use crate::skills::Skills;
@@ -64,5 +65,19 @@ impl Daemon {
     /// Whether no API key was ever made.
     pub async fn is_bootstrapping(&self) -> bool {
         self.services.auth.bootstrap_state().await.is_ok_and(|state| state.bootstrap_mode)
+    }
+}
+
+impl Inside {
+    /// Conversations.
+    #[must_use]
+    pub fn chat(&self) -> &Chat {
+        &self.services.chat
+    }
+
+    /// Durable sending.
+    #[must_use]
+    pub fn notify(&self) -> &Notify {
+        &self.services.notify
     }
 }

@@ -10,54 +10,27 @@ mod queues;
 mod registry;
 mod rest;
 mod routes;
+mod wiring;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
-use agentd_base::HealthCheck;
-use agentd_inference::embedder::{EmbedderOptions, LocalEmbedder};
-use agentd_inference::{LocalModel, LocalModelOptions};
-use agentd_process::Spawner;
 use agentd_web::{Guarded, IdempotencyGuard, catch_panic, follow_request};
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 
-use crate::agents::Agents;
-use crate::alerts::{AlertSources, Alerts};
-use crate::auth::{Auth, AuthOptions};
-use crate::backup::{Backup, Backups, WhileBusy, local_routes};
-use crate::browser::{Browser, BrowserDependencies, BrowserTools};
-use crate::channels::{ChannelDependencies, Channels, register_transports};
-use crate::chat::Chat;
+use crate::backup::{WhileBusy, local_routes};
 use crate::config::Config;
-use crate::devices::Devices;
-use crate::engine::Engine;
-use crate::events::Events;
-use crate::evolution::Evolution;
-use crate::files::Files;
-use crate::hooks::{HookDependencies, Hooks};
 use crate::lifecycle::{LocalRouter, StartError};
-use crate::memory::{self, Memory, MemoryTools};
-use crate::monitoring::{FigureSources, Gate, Monitoring, Readiness, SystemProbe, refuse_unless_ready};
-use crate::notify::{Notify, NotifyOptions};
-use crate::proactive::Proactive;
-use crate::projects::Projects;
-use crate::providers::{LocalOptions, PriceTable, Providers};
-use crate::rollups::Rollups;
-use crate::runtime::{AppContext, Base, Domain, EventBacklog, StoredLedger, Workers};
-use crate::scheduler::{Scheduler, SchedulerTools};
-use crate::settings::{Settings, SettingsRoutes, Vault};
-use crate::setup::Setup;
-use crate::skills::{BuiltinTools, CodeRunner, CustomTools, PortableSkills, Skills, SkillsRoutes, ToolServers};
+use crate::memory;
+use crate::monitoring::{Gate, Readiness, refuse_unless_ready};
+use crate::runtime::{AppContext, StoredLedger, Workers};
 use crate::web_ui::page_of;
-use crate::webhooks::Webhooks;
-use access::{Bootstrap, OwnerAlone, with_middleware};
-use old_urls::OldUrls;
-use queues::HookDeliveries;
-use registry::{registry, validators};
+use access::{OwnerAlone, with_middleware};
 pub use routes::document;
 use routes::routes;
+use wiring::Services;
+pub use wiring::{Inside, wire};
 
 /// A composed daemon: what answers, and what works in the background.
 #[derive(Clone)]
@@ -76,89 +49,7 @@ impl std::fmt::Debug for Daemon {
     }
 }
 
-/// Every service, cheap to clone.
-#[derive(Clone)]
-struct Services {
-    monitoring: Monitoring,
-    rollups: Rollups,
-    backup: Backup,
-    backups: Backups,
-    settings: SettingsRoutes,
-    auth: Auth,
-    providers: Providers,
-    agents: Agents,
-    files: Files,
-    projects: Projects,
-    skills: Skills,
-    tools: SkillsRoutes,
-    engine: Engine,
-    chat: Chat,
-    evolution: Evolution,
-    events: Events,
-    devices: Devices,
-    setup: Setup,
-    notify: Notify,
-    scheduler: Scheduler,
-    proactive: Proactive,
-    memory: Memory,
-    webhooks: Webhooks,
-    channels: Channels,
-    hooks: Hooks,
-    alerts: Alerts,
-    browser: Browser,
-    embedder: LocalEmbedder,
-}
-
-impl Services {
-    /// Adds what every domain has besides its routes.
-    fn hand_over(&self, workers: &mut Workers, base: &Base) {
-        let domains: [&dyn Domain; 21] = [
-            base,
-            &self.rollups,
-            &self.auth,
-            &self.providers,
-            &self.agents,
-            &self.chat,
-            &self.projects,
-            &self.devices,
-            &self.engine,
-            &self.tools,
-            &self.evolution,
-            &self.notify,
-            &self.scheduler,
-            &self.proactive,
-            &self.memory,
-            &self.webhooks,
-            &self.channels,
-            &self.hooks,
-            &self.alerts,
-            &self.browser,
-            &self.backups,
-        ];
-        for domain in domains {
-            domain.add_workers(workers);
-            domain.add_metrics(self.monitoring.metrics());
-        }
-    }
-}
-
-/// The model inside is unloaded after this long without work.
-const IDLE_UNLOAD: Duration = Duration::from_secs(300);
-
-/// The sources of tools that skills has itself.
-fn tools(context: &AppContext, settings: &Settings, skills: &Skills, runner: &CodeRunner) -> SkillsRoutes {
-    let builtin = BuiltinTools::new(context, settings, runner.clone());
-    let custom = CustomTools::new(context, settings, runner.clone(), skills.clone());
-    skills.register(Arc::new(builtin.clone()));
-    let servers = ToolServers::new(context, settings, runner.clone(), skills.clone());
-    skills.register(Arc::new(custom.clone()));
-    skills.register(Arc::new(servers.clone()));
-    let tools = SkillsRoutes { builtin, custom, servers, runner: runner.clone(), settings: settings.clone() };
-    settings.register(Arc::new(PortableSkills::new(&tools.builtin, &tools.custom, &tools.servers)));
-    tools
-}
-
-/// Wires everything over an open context. `while_busy` is what to do while another daemon on the
+/// Wires everything over an open context, and makes its doors. `while_busy` is what to do while another daemon on the
 /// same data directory restores.
 ///
 /// # Errors
@@ -170,215 +61,10 @@ pub async fn compose(
     readiness: Readiness,
     while_busy: WhileBusy,
 ) -> Result<Daemon, StartError> {
-    let key_file = config.secret_key_file.clone().unwrap_or_else(|| context.data_dir.secret_key());
-    let vault = Vault::open(&context.db, &context.entropy, &key_file).await.map_err(|e| StartError::domain(&e))?;
-    let hashing_key = vault.hashing_key();
-    let mut workers = Workers::new(context.panics.clone(), context.clock.clone());
-    let rest = rest::Rest::new(readiness.clone(), workers.pause());
-    let registry = registry();
-    let backup = Backup::new(&context, vault.clone(), Arc::new(rest.clone()), validators(&registry));
-    // Before anybody reads what it may still have to put in place.
-    backup.finish_interrupted(while_busy).await.map_err(|e| StartError::domain(&e))?;
-    let settings = Settings::open(&context, vault, registry).await.map_err(|e| StartError::domain(&e))?;
-    collector::start_export(&context, &settings);
-    let options = AuthOptions {
-        api_key_required: config.api_key_required,
-        listens_beyond_loopback: !address.ip().is_loopback(),
-        own_origins: config.allowed_origins(address),
-    };
-    let rollups = Rollups::new(&context, settings.clone());
-    let auth = Auth::new(context.clone(), settings.clone(), options);
-    if let Some(path) = &config.bootstrap_api_key_file {
-        auth.adopt_bootstrap_key_file(path).await.map_err(|e| StartError::domain(&e))?;
-    }
-    let program = match &config.program {
-        Some(program) => program.clone(),
-        None => std::env::current_exe().map_err(|e| StartError::domain(&e))?,
-    };
-    let spawner = Spawner::start().map_err(|e| StartError::domain(&e))?;
-    let browser_spawner = spawner.clone();
-    let runner = CodeRunner::new(&context, settings.clone(), spawner.clone(), program.clone());
-    let inference_worker = || vec!["inference-worker".into()];
-    let local_embedder = LocalEmbedder::new(EmbedderOptions::new(
-        config.embedding_model_paths(),
-        program.clone(),
-        inference_worker(),
-        spawner.clone(),
-        context.entropy.clone(),
-    ));
-    let mut local = LocalModelOptions::new(program, inference_worker(), spawner, context.entropy.clone());
-    local.idle_unload = IDLE_UNLOAD;
-    // `make models` puts the weights beside the sources, where `make run` starts the daemon.
-    let beside_sources = std::path::absolute("models").map_err(|e| StartError::domain(&e))?;
-    let folders = vec![context.data_dir.models(), beside_sources];
-    let local = LocalOptions { model: LocalModel::new(local), folders };
-    let prices = PriceTable::load(&context.data_dir.root().join("prices.toml")).map_err(|e| StartError::domain(&e))?;
-    let providers = Providers::new(&context, settings.clone(), local, prices);
-    let agents = Agents::new(context.clone(), settings.clone());
-    settings.register_finder(Arc::new(providers.clone()));
-    settings.register_finder(Arc::new(agents.clone()));
-    let files = Files::new(agents.clone(), runner.room().clone());
-    let skills = Skills::new(&runner);
-    let tools = tools(&context, &settings, &skills, &runner);
-    let browser_dependencies = BrowserDependencies {
-        settings: settings.clone(),
-        agents: agents.clone(),
-        skills: skills.clone(),
-        spawner: browser_spawner,
-        executable: config.browser_path.clone(),
-    };
-    let browser = Browser::new(&context, browser_dependencies);
-    let engine = Engine::new(context.clone(), settings.clone(), agents.clone(), providers.clone(), skills.clone());
-    let projects = Projects::new(context.clone());
-    let chat = Chat::new(context.clone(), agents.clone(), projects.clone(), engine.clone());
-    projects.register(Arc::new(chat.clone()));
-    // Conversations before sessions: their purge takes the logs along.
-    agents.register(Arc::new(chat.clone()));
-    agents.register(Arc::new(engine.clone()));
-    engine.register(Arc::new(chat.clone()));
-    let evolution = Evolution::new(context.clone(), agents.clone(), engine.clone(), Arc::new(chat.clone()));
-    agents.register(Arc::new(evolution.clone()));
-    engine.observe(Arc::new(evolution.clone()));
-    engine.approvals().register(Arc::new(evolution.clone()));
-    let base_url = config.reached_at(address);
-    let notify_options = NotifyOptions {
-        extra_tls_roots: config.extra_tls_roots.clone(),
-        email_time_limit: config.email_time_limit,
-        base_url: base_url.clone(),
-    };
-    let notify = Notify::new(&context, settings.clone(), notify_options);
-    settings.register_finder(Arc::new(notify.clone()));
-    let scheduler = Scheduler::new(
-        context.clone(),
-        settings.clone(),
-        agents.clone(),
-        projects.clone(),
-        engine.clone(),
-        notify.clone(),
-    );
-    projects.register(Arc::new(scheduler.clone()));
-    agents.register(Arc::new(scheduler.clone()));
-    engine.register(Arc::new(scheduler.clone()));
-    scheduler.observe_owner(Arc::new(activity::WrittenMessages(chat.clone())));
-    let proactive = Proactive::new(
-        context.clone(),
-        settings.clone(),
-        agents.clone(),
-        engine.clone(),
-        notify.clone(),
-        scheduler.clone(),
-    );
-    agents.register(Arc::new(proactive.clone()));
-    engine.register(Arc::new(proactive.clone()));
-    let webhooks = Webhooks::new(&context, settings.vault().clone(), agents.clone(), engine.clone(), base_url.clone());
-    agents.register(Arc::new(webhooks.clone()));
-    engine.register(Arc::new(webhooks.clone()));
-    let channel_dependencies = ChannelDependencies {
-        settings: settings.clone(),
-        agents: agents.clone(),
-        engine: engine.clone(),
-        chat: chat.clone(),
-        skills: skills.clone(),
-        notify: notify.clone(),
-        base_url,
-    };
-    let channels = Channels::new(&context, channel_dependencies);
-    register_transports(&channels, &notify);
-    agents.register(Arc::new(channels.clone()));
-    engine.register(Arc::new(channels.clone()));
-    let devices = Devices::new(context.clone(), chat.clone());
-    skills.register(Arc::new(devices.clone()));
-    let embedder = config.embedder.clone().unwrap_or_else(|| Arc::new(local_embedder.clone()));
-    let source = Arc::new(chat.clone());
-    let memory = Memory::new(context.clone(), settings.clone(), agents.clone(), engine.clone(), source, embedder);
-    agents.register(Arc::new(memory.clone()));
-    engine.set_recall(Arc::new(memory.clone()));
-    engine.observe(Arc::new(memory.clone()));
-    tools.builtin.join(Arc::new(MemoryTools::new(memory.clone())));
-    tools.builtin.join(Arc::new(SchedulerTools::new(&scheduler)));
-    tools.builtin.join(Arc::new(BrowserTools::new(&browser)));
-    let setup = Setup::new(context.db.clone(), settings.clone(), auth.clone(), providers.clone(), agents.clone());
-    let dependencies = HookDependencies {
-        settings: settings.clone(),
-        agents: agents.clone(),
-        engine: engine.clone(),
-        memory: memory.clone(),
-        notify: notify.clone(),
-        runner: runner.clone(),
-        waiting_limit: config.hook_waiting_limit,
-    };
-    let hooks = Hooks::new(&context, dependencies);
-    agents.register(Arc::new(hooks.clone()));
-    let sources = FigureSources {
-        settings: settings.clone(),
-        rollups: rollups.clone(),
-        providers: providers.clone(),
-        agents: agents.clone(),
-        projects: projects.clone(),
-        auth: auth.clone(),
-        records: workers.records(),
-        queues: vec![Arc::new(HookDeliveries(hooks.clone()))],
-    };
-    let bootstrap = Arc::new(Bootstrap(auth.clone()));
-    let checks: Vec<Arc<dyn HealthCheck>> = vec![Arc::new(memory.clone())];
-    let monitoring = Monitoring::new(&context, readiness.clone(), bootstrap, checks, sources);
-    let alert_sources = AlertSources {
-        settings: settings.clone(),
-        rollups: rollups.clone(),
-        providers: providers.clone(),
-        hooks: hooks.clone(),
-        scheduler: scheduler.clone(),
-        notify: notify.clone(),
-        system: SystemProbe::new(context.data_dir.root()),
-    };
-    let alerts = Alerts::new(&context, alert_sources);
-    let old_urls =
-        OldUrls { hooks: hooks.clone(), tools: tools.clone(), scheduler: scheduler.clone(), notify: notify.clone() };
-    old_urls.seal().await?;
-    let backlog = EventBacklog::new(config.event_backlog_limit);
-    rest.set_parts(engine.clone(), devices.clone(), old_urls);
-    let backups = Backups::new(&context, backup.clone(), settings.clone());
-    let settings = SettingsRoutes { settings, clock: context.clock.clone() };
-    let services = Services {
-        monitoring,
-        rollups,
-        backup,
-        backups,
-        settings,
-        auth: auth.clone(),
-        providers,
-        agents,
-        files,
-        projects,
-        skills,
-        tools,
-        engine,
-        chat,
-        evolution,
-        events: Events::new(&context),
-        devices,
-        setup,
-        notify,
-        scheduler,
-        proactive,
-        memory,
-        webhooks,
-        channels,
-        hooks,
-        alerts,
-        browser,
-        embedder: local_embedder,
-    };
-    let base = Base {
-        db: context.db.clone(),
-        data_dir: Arc::clone(&context.data_dir),
-        backlog: backlog.clone(),
-        panics: context.panics.clone(),
-        records: workers.records(),
-        tracer: context.tracer.clone(),
-    };
+    let Inside { workers, services, backlog, hashing_key } =
+        wire(&context, config, address, readiness.clone(), while_busy).await?;
     let guard = Arc::new(IdempotencyGuard::new(Arc::new(StoredLedger(context.db.clone())), hashing_key));
-    let open = routes(&services).mount(Arc::new(auth.clone()), &guard, page_of);
+    let open = routes(&services).mount(Arc::new(services.auth.clone()), &guard, page_of);
     let gate = Gate { readiness, backlog };
     let router = with_middleware(open, &services, gate.clone(), &context, config, address);
     let (local, ids) = (services.clone(), context.ids.clone());
@@ -392,8 +78,5 @@ pub async fn compose(
             .layer(from_fn(catch_panic))
             .layer(from_fn_with_state(ids, follow_request))
     });
-    services.hand_over(&mut workers, &base);
-    // Turns that were cut off are counted, too, and heard of by whoever observes.
-    services.engine.recover().await.map_err(|e| StartError::domain(&e))?;
     Ok(Daemon { router, local_router: Arc::new(LazyLock::new(make)), workers, services })
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use agentd_base::Secret;
 use agentd_inference::embedder::{DEFAULT_MODEL_FILE, Embedder};
+use agentd_net::Exchange;
 use agentd_otlp::{Collector, parse_collector};
 use agentd_web::TrustedProxies;
 use url::Url;
@@ -58,6 +59,8 @@ pub struct Config {
     pub event_backlog_limit: u32,
     /// What makes vectors of texts, where it is not the model inside. For tests, too.
     pub embedder: Option<Arc<dyn Embedder>>,
+    /// What answers requests to the outside, where it is not the network. For tests alone.
+    pub exchange: Option<Arc<dyn Exchange>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -229,6 +232,7 @@ impl Config {
             hook_waiting_limit: DEFAULT_HOOK_WAITING_LIMIT,
             event_backlog_limit: DEFAULT_EVENT_BACKLOG_LIMIT,
             embedder: None,
+            exchange: None,
         })
     }
 

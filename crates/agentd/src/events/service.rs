@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_store::{Dialect, Event, Seq, StoreError};
+use agentd_store::{Event, Seq, StoreError};
 use futures_util::{Stream, stream};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -148,7 +148,7 @@ impl Events {
         loop {
             changes.borrow_and_update();
             let read = self.read_on(&mut database, &mut place).await;
-            let may_miss = read.is_err() || context.db.dialect() == Dialect::Postgres;
+            let may_miss = read.is_err() || !context.db.is_exclusive();
             match read {
                 Ok(true) => continue,
                 Ok(false) => {}

@@ -149,6 +149,8 @@ pub trait HandlesItems: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<T, E>> + Send {
         async move {
             tokio::select! {
+                // What is done while the lease runs out was done; whether it is held still, its record asks.
+                biased;
                 done = work => done,
                 lost = keep_lease(self.context(), lease, Self::LEASE) => Err(lost.into()),
             }

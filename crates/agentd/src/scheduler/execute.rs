@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use agentd_base::{DomainError, Timestamp};
-use agentd_store::{Dialect, Durability, Read, StoreError, Tx};
+use agentd_store::{Durability, Read, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
@@ -74,7 +74,7 @@ impl StartRuns {
     async fn run(&self) -> Result<WorkerReport, WorkerError> {
         let scheduler = &self.scheduler;
         let context = scheduler.context();
-        if context.db.dialect() == Dialect::Sqlite && !self.has_voided.load(Ordering::Acquire) {
+        if context.db.is_exclusive() && !self.has_voided.load(Ordering::Acquire) {
             // The database is this daemon's alone: whoever else claimed something is gone.
             let owner = Arc::clone(&context.instance);
             context.db.write(async move |tx: &mut Tx| claims::void_foreign_claims(tx, &owner).await).await?;

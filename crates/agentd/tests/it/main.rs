@@ -55,6 +55,7 @@ mod secrets;
 mod sessions;
 mod settings;
 mod setup;
+mod simulation;
 mod skills;
 mod steps;
 mod terminal;

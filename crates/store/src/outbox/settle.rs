@@ -62,6 +62,7 @@ mod tests {
             data_dir: std::path::PathBuf::new(),
             migrations: &[],
             is_scratch: false,
+            is_simulated: false,
             signals: Signals::default(),
             is_outbox_wake_due: AtomicBool::new(false),
             commits: watch::Sender::new(0),

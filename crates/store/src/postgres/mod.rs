@@ -25,6 +25,7 @@ pub(crate) use pooled::Pooled;
 pub(crate) use readers::{Reader, Readers};
 pub(crate) use server::{Limits, connect};
 use server::{PING_AFTER, Server};
+pub(crate) use writer::bump_versions;
 
 const QUEUE_LENGTH: usize = 1024;
 /// Only one replica prepares the database at a time; the number means nothing.

@@ -261,7 +261,7 @@ fn begin(plan: Plan) -> &'static str {
 }
 
 /// Last before the commit, and in one order, so that these rows are held briefly and never crosswise.
-async fn bump_versions(tx: &mut Tx, shard: usize) -> Result<(), StoreError> {
+pub(crate) async fn bump_versions(tx: &mut Tx, shard: usize) -> Result<(), StoreError> {
     let mut touched = tx.touched.clone();
     touched.sort_unstable();
     for topic in touched {

@@ -114,7 +114,7 @@ pub(crate) fn each(
 
 /// A statement of the writer itself, prepared once and kept.
 pub(crate) fn control(connection: &Connection, sql: &str) -> Result<(), StoreError> {
-    let mut statement = connection.prepare_cached(sql)?;
+    let mut statement = prepared(connection, sql)?;
     let mut rows = statement.raw_query();
     while rows.next()?.is_some() {}
     Ok(())
@@ -129,8 +129,14 @@ pub(crate) fn restart_log(connection: &Connection) -> Result<(), StoreError> {
     restarted
 }
 
+fn prepared<'c>(connection: &'c Connection, sql: &str) -> Result<CachedStatement<'c>, StoreError> {
+    #[cfg(feature = "testing")]
+    let sql = &*crate::testing::statements::altered(sql);
+    Ok(connection.prepare_cached(sql)?)
+}
+
 fn bound<'c>(connection: &'c Connection, sql: &str, values: &[Value]) -> Result<CachedStatement<'c>, StoreError> {
-    let mut statement = connection.prepare_cached(sql)?;
+    let mut statement = prepared(connection, sql)?;
     for index in 1..=statement.parameter_count() {
         // SQLite numbers `$1` by where it stands in the text, not by what it says.
         let name = statement.parameter_name(index).unwrap_or_default();

@@ -38,7 +38,7 @@ pub(crate) async fn open(path: PathBuf, shared: Arc<Shared>) -> Result<Sqlite, S
     if let Some(parent) = path.parent() {
         create_private_folder(parent)?;
     }
-    let readers = Readers::new(path.clone());
+    let readers = Readers::new(path.clone(), shared.is_simulated);
     let (jobs, inbox) = mpsc::channel(QUEUE_LENGTH);
     writer::start(path, readers.clone(), shared, inbox, lock).await?;
     Ok(Sqlite { readers, jobs })

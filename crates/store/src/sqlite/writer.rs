@@ -24,6 +24,7 @@ use crate::db::mark_transaction_thread;
 use crate::job::{Durability, Job, Outcome};
 use crate::lock::DataDirLock;
 use crate::migrate;
+use crate::postgres::bump_versions;
 use crate::read::{Connection, Read};
 use crate::shared::Shared;
 use crate::{StoreError, Topic, Tx};
@@ -53,7 +54,7 @@ struct Writer {
     next_checkpoint: u32,
 }
 
-/// Starts the writer's thread, which opens the file and migrates it first. It ends, and gives the
+/// Starts the writer, which opens the file and migrates it first, on a thread of its own. It ends, and gives the
 /// lock back, when told to close or when every handle of the database is gone, after all that was
 /// queued is done.
 pub(super) async fn start(
@@ -63,50 +64,62 @@ pub(super) async fn start(
     inbox: mpsc::Receiver<Message>,
     lock: DataDirLock,
 ) -> Result<(), StoreError> {
-    let failed = |e| StoreError::io("starting the writer for", &path, e);
-    // Without an IO driver the thread sleeps on a futex, which wakes faster than epoll.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(failed)?;
+    let failed = |path: &Path, e| StoreError::io("starting the writer for", path, e);
     let (opened, wait_for_open) = oneshot::channel();
-    let thread_path = path.clone();
-    let work = move || {
-        mark_transaction_thread();
-        let tx = match runtime.block_on(open(&thread_path, &shared)) {
-            Ok(tx) => tx,
-            Err(error) => {
-                drop(lock);
-                let _ = opened.send(Err(error));
-                return None;
-            }
+    if shared.is_simulated {
+        tokio::task::spawn_local(work(path, readers, shared, inbox, lock, opened));
+    } else {
+        // Without an IO driver the thread sleeps on a futex, which wakes faster than epoll.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let (runtime, named) = (runtime.map_err(|e| failed(&path, e))?, path.clone());
+        let thread = std::thread::Builder::new().name("store-writer".to_owned());
+        let work = move || {
+            mark_transaction_thread();
+            runtime.block_on(work(path, readers, shared, inbox, lock, opened));
         };
-        // If nobody waits any more, the inbox is closed too, and the writer ends at once.
-        let _ = opened.send(Ok(()));
-        let writer = Writer {
-            tx: Some(tx),
-            path: thread_path,
-            readers,
-            shared,
-            inbox,
-            waiting: VecDeque::new(),
-            closing: None,
-            is_full: false,
-            changes: 0,
-            checkpoint: None,
-            next_checkpoint: CHECKPOINT_PAGES,
-        };
-        let closing = runtime.block_on(writer.run());
-        drop(lock);
-        closing
-    };
-    std::thread::Builder::new()
-        .name("store-writer".to_owned())
-        .spawn(move || {
-            if let Some(done) = work() {
-                // The lock is back already: whoever waits for the close may open again.
-                let _ = done.send(());
-            }
-        })
-        .map_err(failed)?;
+        thread.spawn(work).map_err(|e| failed(&named, e))?;
+    }
     wait_for_open.await.unwrap_or(Err(StoreError::Closed))
+}
+
+/// The writer's whole life.
+async fn work(
+    path: PathBuf,
+    readers: Readers,
+    shared: Arc<Shared>,
+    inbox: mpsc::Receiver<Message>,
+    lock: DataDirLock,
+    opened: oneshot::Sender<Result<(), StoreError>>,
+) {
+    let tx = match open(&path, &shared).await {
+        Ok(tx) => tx,
+        Err(error) => {
+            drop(lock);
+            let _ = opened.send(Err(error));
+            return;
+        }
+    };
+    // If nobody waits any more, the inbox is closed too, and the writer ends at once.
+    let _ = opened.send(Ok(()));
+    let writer = Writer {
+        tx: Some(tx),
+        path,
+        readers,
+        shared,
+        inbox,
+        waiting: VecDeque::new(),
+        closing: None,
+        is_full: false,
+        changes: 0,
+        checkpoint: None,
+        next_checkpoint: CHECKPOINT_PAGES,
+    };
+    let closing = writer.run().await;
+    drop(lock);
+    if let Some(done) = closing {
+        // The lock is back already: whoever waits for the close may open again.
+        let _ = done.send(());
+    }
 }
 
 async fn open(path: &Path, shared: &Arc<Shared>) -> Result<Tx, StoreError> {
@@ -241,6 +254,9 @@ impl Writer {
             done.push(job);
             match outcome {
                 Outcome::Keep => {
+                    if self.shared.is_simulated {
+                        bump_versions(tx, 0).await?;
+                    }
                     is_fresh = false;
                     touched.append(&mut tx.touched);
                     woken.append(&mut tx.woken);

@@ -2,6 +2,7 @@
 //! folder, or a schema of its own in the PostgreSQL that `AGENTD_TEST_DATABASE_URL` names.
 
 pub mod faults;
+pub mod statements;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy, MockClock, Secret, Timestamp};
 
+use crate::db::Purpose;
 use crate::dump::catalog;
 use crate::{DatabaseUrl, Db, DbOptions, Dialect, Migration, OWN_MIGRATIONS, Read, StoreError, args};
 
@@ -29,6 +31,17 @@ pub struct TestDb {
 #[must_use]
 pub fn postgres_url() -> Option<Secret> {
     std::env::var(DATABASE_URL_VARIABLE).ok().filter(|url| !url.is_empty()).map(Secret::new)
+}
+
+/// Opens a SQLite database as one of several daemons that a simulation runs over the same file, each with a data
+/// directory, a clock and ids of its own. All that the database does happens on the thread that asks, in turn, so
+/// that nothing depends on how long something takes. Must be called within a `LocalSet`; whoever drops that kills
+/// the daemon's part of the database where it is.
+///
+/// # Errors
+/// As [`Db::open`].
+pub async fn open_simulated(options: DbOptions) -> Result<Db, StoreError> {
+    Db::open_as(options, Purpose::Simulation).await
 }
 
 impl TestDb {

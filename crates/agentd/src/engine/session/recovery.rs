@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agentd_base::Timestamp;
 use agentd_llm::{Usage, UsageSource};
-use agentd_store::{Dialect, StoreError, Tx};
+use agentd_store::{StoreError, Tx};
 
 use crate::engine::error::EngineError;
 use crate::engine::model::{Attempt, NoAnswer, Reply, Session, SessionEvent, SessionStatus, close_calls};
@@ -23,7 +23,7 @@ const MAX_RUNNING: u32 = 50_000;
 /// Ends running sessions that nobody holds any more; answers whether there may be more. With one
 /// database for this daemon alone, whatever it does not run itself is nobody's.
 pub(in crate::engine) async fn interrupt_abandoned(engine: &Arc<EngineState>) -> Result<WorkerReport, EngineError> {
-    let is_alone = engine.context.db.dialect() == Dialect::Sqlite;
+    let is_alone = engine.context.db.is_exclusive();
     let now = engine.context.clock.now();
     let mut read = engine.context.db.read().await?;
     let mut abandoned = store::list_running(&mut read, MAX_RUNNING).await?;

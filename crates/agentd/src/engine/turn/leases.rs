@@ -30,11 +30,13 @@ impl EngineState {
             heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
                 let is_cancel = tokio::select! {
+                    // Cancellations that come without an end must not keep leases from being renewed.
+                    biased;
+                    _ = heartbeat.tick() => false,
                     changed = cancels.changed() => match changed {
                         Ok(()) => true,
                         Err(_) => return,
                     },
-                    _ = heartbeat.tick() => false,
                 };
                 let Some(engine) = engine.upgrade() else { return };
                 if engine.live.count() == 0 && !is_cancel {

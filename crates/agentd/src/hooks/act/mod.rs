@@ -84,6 +84,8 @@ impl<'a> Work<'a> {
     /// lease is kept meanwhile; whoever loses it stops, and records nothing.
     pub(super) async fn execute(&self, attempts: u32, permit: &mut HookPermit) {
         let outcome = tokio::select! {
+            // What is done while the lease runs out was done; whether it is held still, its record asks.
+            biased;
             outcome = self.attempts(attempts, permit) => outcome,
             () = self.keep_lease() => {
                 tracing::warn!(id = self.claim.id, "another daemon has taken over what a hook does here");

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use agentd_base::sha256;
 use agentd_search_index::{AgentKey, Change, Document, Index, IndexError, RowNumber, SourceKey};
-use agentd_store::{Dialect, Read, Seq, StoreError, Topic};
+use agentd_store::{Read, Seq, StoreError, Topic};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
@@ -94,7 +94,7 @@ impl Follower {
     /// The index with everything that was acknowledged before this was asked.
     pub(super) async fn current(&self) -> Result<Arc<Index>, MemoryError> {
         let inner = &self.0;
-        if inner.context.db.dialect() == Dialect::Sqlite
+        if inner.context.db.is_exclusive()
             && inner.seen.load(Ordering::Acquire) == inner.context.db.generation(MEMORY)
             && let Some(index) = inner.opened.read().clone()
         {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_store::{Dialect, Read, Row, StoreError, Tx, args};
+use agentd_store::{Read, Row, StoreError, Tx, args};
 
 use crate::memory::jobs::Tally;
 
@@ -77,7 +77,7 @@ pub(crate) async fn claim_job(
     )
     .await?;
     let Some(found) = find_job(tx, name).await? else { return Ok(None) };
-    let is_alone = tx.dialect() == Dialect::Sqlite;
+    let is_alone = tx.is_exclusive();
     let is_held = match &found.owner {
         None => false,
         Some(holder) => (!is_alone || holder == owner) && found.lease_until > now,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_store::{Dialect, Durability, Read, StoreError, Tx};
+use agentd_store::{Durability, Read, StoreError, Tx};
 use tokio::time::Instant;
 
 use super::Providers;
@@ -250,7 +250,7 @@ impl Providers {
     /// # Errors
     /// What the database refuses.
     pub async fn forget_reservations(&self) -> Result<(), StoreError> {
-        if self.0.db.dialect() == Dialect::Sqlite {
+        if self.0.db.is_exclusive() {
             self.0.db.write_relaxed(async |tx: &mut Tx| reservations::delete_reservations(tx).await).await?;
         }
         Ok(())

@@ -122,10 +122,16 @@ impl Workers {
         all.map(|worker| worker.name()).collect()
     }
 
+    /// One of them. For tests.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<Arc<dyn Worker>> {
+        self.all.iter().find(|worker| worker.name() == name).cloned()
+    }
+
     /// What wakes a worker. For tests.
     #[must_use]
     pub fn wake_of(&self, name: &str) -> Option<Arc<Notify>> {
-        self.all.iter().find(|worker| worker.name() == name).and_then(|worker| worker.wake())
+        self.find(name).and_then(|worker| worker.wake())
     }
 
     /// Starts a loop for each worker over `db`; they end when `draining` is cancelled.
