@@ -71,7 +71,7 @@ impl Limits {
 fn option<'o>(options: &'o PgConnectOptions, name: &str) -> Option<&'o str> {
     let words = options.get_options()?.split_whitespace();
     let settings = words.filter_map(|word| word.trim_start_matches("-c").trim_start_matches("--").split_once('='));
-    settings.filter(|(key, _)| *key == name).map(|(_, value)| value).last()
+    settings.filter(|(key, _)| *key == name).map(|(_, value)| value).next_back()
 }
 
 /// As PostgreSQL writes it; milliseconds without a unit.
