@@ -211,8 +211,10 @@ bench-channels: tools ## Measure how webhooks of chat platforms are answered, an
 	target/release/channels
 
 faults: export AGENTD_TEST_FAULTS := all
-faults: tools ## Let the disk below SQLite fail, and cut the power, at each step of a load
-	scripts/in-memory.sh cargo test --package agentd-store --test it -- --nocapture faults::
+faults: tools postgres-tools ## Let the disk below SQLite and connections to PostgreSQL fail at each step of a load, and cut the power
+	scripts/in-memory.sh scripts/with-postgres.sh cargo test --package agentd-store --test it -- --nocapture faults::
+	scripts/in-memory.sh cargo test --package agentd --test it -- --nocapture faults::
+	scripts/in-memory.sh scripts/with-postgres.sh cargo test --package agentd --test it -- --nocapture faults::
 
 simulation: export AGENTD_TEST_SIMULATION_SEEDS := $(or $(SEEDS),10000)
 simulation: export AGENTD_TEST_SIMULATION_SEED := $(SEED)

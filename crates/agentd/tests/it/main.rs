@@ -26,6 +26,7 @@ mod event_stream;
 mod events;
 mod evolution;
 mod fair_turns;
+mod faults;
 mod figures;
 mod files;
 mod hooks;

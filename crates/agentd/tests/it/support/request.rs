@@ -83,6 +83,12 @@ impl TestRequest {
         answer
     }
 
+    /// Sends, whatever comes of it; Server-Sent Events as they come.
+    pub async fn open(self) -> (StatusCode, EventStream) {
+        let (_, _, response) = self.execute().await;
+        (response.status(), EventStream { bytes: Box::pin(response.bytes_stream()), buffer: Vec::new() })
+    }
+
     /// Sends and reads Server-Sent Events as they come.
     pub async fn stream(self) -> EventStream {
         let (method, path, response) = self.execute().await;
