@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 
 use super::dice::Dice;
-use super::ledger::Ledger;
+use super::ledger::{Change, Ledger};
 use super::node::{Node, Place, Run, WORKERS};
 use super::rules::Rules;
 use super::template::{HEARD, Template};
@@ -348,6 +348,11 @@ impl<'t> Simulation<'t> {
     /// Holds what was changed against the rules.
     fn look(&mut self) -> Result<(), String> {
         let changes = self.ledger.as_mut().expect("a ledger").read_on();
+        // Of what a step came to, the order is not the seed's.
+        let mut came_to: Vec<String> =
+            changes.iter().map(|change| format!("{:?}", Change { seq: 0, ..change.clone() })).collect();
+        came_to.sort_unstable();
+        came_to.hash(&mut self.digest);
         for change in changes {
             self.note(format!("  {change:?}"));
             self.rules.check(&change)?;
@@ -374,8 +379,8 @@ impl<'t> Simulation<'t> {
     fn note(&mut self, line: String) {
         if !line.starts_with(' ') {
             self.report.steps += 1;
+            line.hash(&mut self.digest);
         }
-        line.hash(&mut self.digest);
         self.report.trace.push(line);
     }
 
