@@ -20,11 +20,14 @@ fn half_made(directory: &std::path::Path) -> Option<(Child, OwnedFd)> {
         .arg("true")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
+        .stderr(Stdio::null())
         .spawn()
         .ok()?;
-    let mut lines = BufReader::new(outside.stdout.take()?).lines().map_while(Result::ok);
-    let inside =
-        lines.find_map(|line| line.split_once("child-pid\": ")?.1.trim_end_matches(',').parse::<i32>().ok())?;
+    // To its end: who writes to a pipe that nobody reads is ended.
+    let lines = BufReader::new(outside.stdout.take()?).lines().map_while(Result::ok);
+    let said: Vec<String> = lines.take_while(|line| line != "}").collect();
+    let number = said.iter().find_map(|line| line.split_once("child-pid\": "))?.1;
+    let inside = number.trim_end_matches(',').parse::<i32>().ok()?;
     let inside = pidfd_open(Pid::from_raw(inside)?, PidfdFlags::empty()).ok()?;
     Some((outside, inside))
 }
