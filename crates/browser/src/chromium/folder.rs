@@ -12,10 +12,14 @@ use rustix::fs::FlockOperation;
 
 const PREFIX: &str = "agentd-browser-";
 const LOCK: &str = "lock";
+const PROFILE: &str = "profile";
+const DOWNLOADS: &str = "downloads";
+const UPLOADS: &str = "uploads";
+const PARTS: [&str; 3] = [PROFILE, DOWNLOADS, UPLOADS];
 
 #[derive(Debug)]
 pub(crate) struct Folder {
-    directory: tempfile::TempDir,
+    directory: PathBuf,
     user: Option<u32>,
     _lock: File,
 }
@@ -29,7 +33,7 @@ impl Folder {
             .tempdir_in(parent)?;
         let lock = File::create(directory.path().join(LOCK))?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-        let folder = Self { directory, user, _lock: lock };
+        let folder = Self { directory: directory.keep(), user, _lock: lock };
         for path in [folder.profile(), folder.downloads(), folder.uploads()] {
             fs::DirBuilder::new().mode(0o700).create(&path)?;
             chown(&path, user, user)?;
@@ -39,23 +43,20 @@ impl Folder {
 
     /// Removes it while others may still hold this handle; its browser is gone.
     pub(super) fn remove(&self) -> io::Result<()> {
-        match fs::remove_dir_all(self.directory.path()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            other => other,
-        }
+        remove(&self.directory)
     }
 
     pub(super) fn profile(&self) -> PathBuf {
-        self.directory.path().join("profile")
+        self.directory.join(PROFILE)
     }
 
     /// Where Chromium writes downloads, under names that it makes.
     pub(crate) fn downloads(&self) -> PathBuf {
-        self.directory.path().join("downloads")
+        self.directory.join(DOWNLOADS)
     }
 
     fn uploads(&self) -> PathBuf {
-        self.directory.path().join("uploads")
+        self.directory.join(UPLOADS)
     }
 
     /// Copies a file to where Chromium's user can read it. `number` is unique for this Chromium.
@@ -81,6 +82,25 @@ impl Folder {
     }
 }
 
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What could not be removed is abandoned, and found as such.
+        let _ = self.remove();
+    }
+}
+
+/// The lock last: what is left when this fails, by a process that still writes, is found by it later.
+fn remove(directory: &Path) -> io::Result<()> {
+    let gone = |removed: io::Result<()>| match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    };
+    for part in PARTS {
+        gone(fs::remove_dir_all(directory.join(part)))?;
+    }
+    gone(fs::remove_dir_all(directory))
+}
+
 /// Removes the folders of browsers whose daemons were killed. Blocks.
 pub fn remove_abandoned(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
@@ -95,7 +115,7 @@ pub fn remove_abandoned(parent: &Path) {
         // Without a lock file it is just being made.
         let Ok(lock) = File::open(path.join(LOCK)) else { continue };
         if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
-            && let Err(error) = fs::remove_dir_all(&path)
+            && let Err(error) = remove(&path)
         {
             tracing::warn!(path = %path.display(), %error, "an abandoned folder of a browser could not be removed");
         }
