@@ -405,7 +405,9 @@ for (const [size, viewport] of [['desktop', DESKTOP], ['phone', PHONE]]) {
 
 test('the browser can be walked through by Tab, and a recording is deleted only after a question', async () => {
   await page.emulateMedia({ colorScheme: 'light' });
-  assert.deepEqual(await walkThrough(it, ['/browser', '/browser/requests', '/browser/recordings', '/browser/signins']), []);
+  const { recordings } = await call('GET', '/api/browser/recordings');
+  const opened = `/browser/recordings?recording=${recordings[0].recording_id}`;
+  assert.deepEqual(await walkThrough(it, ['/browser', '/browser/requests', '/browser/recordings', opened, '/browser/signins']), []);
   await show('/browser/recordings');
   await row('Order <img').getByRole('button').click();
   await dialog().getByRole('button', { name: 'Delete' }).click();

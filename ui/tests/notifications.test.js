@@ -134,8 +134,13 @@ test('a device is switched on, and is there with what it is', async () => {
 
 /** Hands the service worker what a push service would. */
 async function push(data) {
+  // One that is still being activated gets nothing.
+  await page.waitForFunction(async () => (await navigator.serviceWorker.ready).active.state === 'activated');
   const cdp = await it.context.newCDPSession(page);
-  const registered = new Promise((resolve) => cdp.on('ServiceWorker.workerRegistrationUpdated', ({ registrations }) => registrations[0] && resolve(registrations[0].registrationId)));
+  const registered = new Promise((resolve) => cdp.on('ServiceWorker.workerRegistrationUpdated', ({ registrations }) => {
+    const living = registrations.find(({ isDeleted }) => !isDeleted);
+    if (living) resolve(living.registrationId);
+  }));
   await cdp.send('ServiceWorker.enable');
   await cdp.send('ServiceWorker.deliverPushMessage', { origin: it.daemon.url, registrationId: await registered, data });
   await cdp.detach();
