@@ -132,18 +132,24 @@ test('a device is switched on, and is there with what it is', async () => {
   assert.equal(file.headers()['cache-control'], 'no-cache');
 });
 
-/** Hands the service worker what a push service would. */
+let registration;
+
+/** Hands the service worker what a push service would. The session stays open: what was handed over may get lost with it. */
 async function push(data) {
+  registration ??= await registered();
+  await registration.cdp.send('ServiceWorker.deliverPushMessage', { origin: it.daemon.url, registrationId: registration.id, data });
+}
+
+async function registered() {
   // One that is still being activated gets nothing.
   await page.waitForFunction(async () => (await navigator.serviceWorker.ready).active.state === 'activated');
   const cdp = await it.context.newCDPSession(page);
-  const registered = new Promise((resolve) => cdp.on('ServiceWorker.workerRegistrationUpdated', ({ registrations }) => {
+  const id = new Promise((resolve) => cdp.on('ServiceWorker.workerRegistrationUpdated', ({ registrations }) => {
     const living = registrations.find(({ isDeleted }) => !isDeleted);
     if (living) resolve(living.registrationId);
   }));
   await cdp.send('ServiceWorker.enable');
-  await cdp.send('ServiceWorker.deliverPushMessage', { origin: it.daemon.url, registrationId: await registered, data });
-  await cdp.detach();
+  return { cdp, id: await id };
 }
 
 test('a test arrives, and is shown by the service worker', async () => {
