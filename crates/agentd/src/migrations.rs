@@ -1,5 +1,6 @@
 //! The schema of the whole daemon: the store's own tables and those of every domain, in the order in
-//! which they were added. A step that was released is never changed.
+//! which they were added. A step that was released is never changed. What all of them make of an empty SQLite
+//! file stands at one of the last as well; a test holds the two against each other, and writes it anew.
 
 use agentd_store::{Migration, OWN_MIGRATIONS};
 
@@ -14,6 +15,7 @@ macro_rules! migration {
             name: $name,
             sqlite: include_str!(concat!("../migrations/sqlite/", $file, ".sql")),
             postgres: include_str!(concat!("../migrations/postgres/", $file, ".sql")),
+            sqlite_schema: None,
         }
     };
 }
@@ -57,5 +59,8 @@ pub const MIGRATIONS: &[Migration] = &[
     migration!(35, "untrusted_messages", "0035_untrusted_messages"),
     migration!(36, "browser_auth_states", "0036_browser_auth_states"),
     migration!(37, "push_subscriptions", "0037_push_subscriptions"),
-    migration!(38, "login_sessions", "0038_login_sessions"),
+    Migration {
+        sqlite_schema: Some(include_str!("../migrations/sqlite_schema.sql")),
+        ..migration!(38, "login_sessions", "0038_login_sessions")
+    },
 ];

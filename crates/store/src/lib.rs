@@ -70,17 +70,20 @@ pub const OWN_MIGRATIONS: &[Migration] = &[
         name: "store",
         sqlite: include_str!("../migrations/sqlite/0001_store.sql"),
         postgres: include_str!("../migrations/postgres/0001_store.sql"),
+        sqlite_schema: None,
     },
     Migration {
         version: 2,
         name: "changes",
         sqlite: include_str!("../migrations/sqlite/0002_changes.sql"),
         postgres: include_str!("../migrations/postgres/0002_changes.sql"),
+        sqlite_schema: None,
     },
     Migration {
         version: 3,
         name: "traces",
         sqlite: include_str!("../migrations/sqlite/0003_traces.sql"),
         postgres: include_str!("../migrations/postgres/0003_traces.sql"),
+        sqlite_schema: None,
     },
 ];

@@ -1,8 +1,11 @@
 //! Migrations: numbered scripts, a pair for each step, run once and in order.
 //!
-//! A start with nothing to do costs one query. Before a database that holds anything is migrated, a
-//! copy of it is put into `backups/`. Scripts must not declare deferred constraints: they would
-//! fail at the commit, which many closures share.
+//! A start with nothing to do costs one query. A new database takes all steps in one transaction: it is
+//! made with one sync, and each page of it is written once. A new SQLite file begins with the newest schema
+//! that there is as one script. A database that holds something takes each step in a transaction of its own,
+//! which bounds the log and the locks, and goes on where it was interrupted; before it does, a copy of it is
+//! put into `backups/`. Scripts must not declare deferred constraints: they would fail at the commit, which
+//! many closures share.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +22,9 @@ pub struct Migration {
     pub name: &'static str,
     pub sqlite: &'static str,
     pub postgres: &'static str,
+    /// What all steps up to this one make of an empty SQLite file, as one script: most of their time goes into
+    /// tables that they change again.
+    pub sqlite_schema: Option<&'static str>,
 }
 
 const OLDEST_SQLITE: [u32; 3] = [3, 51, 3];
@@ -52,7 +58,7 @@ pub(crate) async fn sqlite(read: &mut Read) -> Result<(), StoreError> {
     }
     // Scripts that rebuild a table need this off: <https://sqlite.org/lang_altertable.html>.
     read.script("PRAGMA foreign_keys = OFF").await?;
-    let result = run_all(read, pending).await;
+    let result = run_all(read, from, pending).await;
     read.script("PRAGMA foreign_keys = ON").await?;
     result
 }
@@ -80,7 +86,7 @@ pub(crate) async fn postgres(read: &mut Read) -> Result<(), StoreError> {
         read.script("ROLLBACK").await?;
         written?;
     }
-    run_all(read, pending).await
+    run_all(read, from, pending).await
 }
 
 async fn write_out(read: &mut Read, path: &Path) -> Result<(), StoreError> {
@@ -108,10 +114,10 @@ fn snapshot_path(read: &Read, from: u32, to: u32, extension: &str) -> Result<Pat
     Ok(folder.join(format!("before-migration-{from}-to-{to}-{time}.{extension}")))
 }
 
-async fn run_all(read: &mut Read, pending: &'static [Migration]) -> Result<(), StoreError> {
-    for step in pending {
-        tracing::info!(version = step.version, name = step.name, "changing the schema");
-        let result = run_one(read, step).await;
+async fn run_all(read: &mut Read, from: u32, pending: &'static [Migration]) -> Result<(), StoreError> {
+    let together = if from == 0 { pending.len() } else { 1 };
+    for steps in pending.chunks(together.max(1)) {
+        let result = run(read, from, steps).await;
         if result.is_err() {
             let _ = read.script("ROLLBACK").await;
         }
@@ -120,29 +126,45 @@ async fn run_all(read: &mut Read, pending: &'static [Migration]) -> Result<(), S
     Ok(())
 }
 
-async fn run_one(read: &mut Read, step: &'static Migration) -> Result<(), StoreError> {
-    let failed =
-        |source| StoreError::Migration { version: step.version, name: step.name.to_owned(), source: Arc::new(source) };
+/// Takes steps in one transaction.
+async fn run(read: &mut Read, from: u32, steps: &'static [Migration]) -> Result<(), StoreError> {
+    let Some(last) = steps.last() else { return Ok(()) };
     let dialect = read.dialect();
-    read.script(dialect.pick("BEGIN IMMEDIATE", "BEGIN")).await.map_err(failed)?;
-    read.script(dialect.pick(step.sqlite, step.postgres)).await.map_err(failed)?;
-    let now = read.clock().now();
-    read.run(
-        "INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, $3)".into(),
-        args![step.version, step.name, now],
-    )
-    .await?;
-    if step.version == 1 {
-        let id = read.ids().next_ulid();
-        read.run("INSERT INTO store_info (name, value) VALUES ('database_id', $1)".into(), args![id]).await?;
+    read.script(dialect.pick("BEGIN IMMEDIATE", "BEGIN")).await.map_err(|e| failed(last, e))?;
+    let whole = steps.iter().rev().find_map(|step| Some((step, step.sqlite_schema?)));
+    let mut reached = from;
+    if let Some((step, schema)) = whole.filter(|_| from == 0 && dialect == Dialect::Sqlite) {
+        tracing::info!(version = step.version, "making the schema");
+        read.script(schema).await.map_err(|e| failed(step, e))?;
+        reached = step.version;
+    }
+    for step in steps {
+        if step.version > reached {
+            tracing::info!(version = step.version, name = step.name, "changing the schema");
+            read.script(dialect.pick(step.sqlite, step.postgres)).await.map_err(|e| failed(step, e))?;
+        }
+        let now = read.clock().now();
+        read.run(
+            "INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, $3)".into(),
+            args![step.version, step.name, now],
+        )
+        .await?;
+        if step.version == 1 {
+            let id = read.ids().next_ulid();
+            read.run("INSERT INTO store_info (name, value) VALUES ('database_id', $1)".into(), args![id]).await?;
+        }
     }
     if dialect == Dialect::Sqlite
         && let Some(row) = read.fetch_optional("PRAGMA foreign_key_check", args![]).await?
     {
         let table = row.get("table")?;
-        return Err(StoreError::MigrationForeignKeys { version: step.version, name: step.name.to_owned(), table });
+        return Err(StoreError::MigrationForeignKeys { version: last.version, name: last.name.to_owned(), table });
     }
-    read.script("COMMIT").await.map_err(failed)
+    read.script("COMMIT").await.map_err(|e| failed(last, e))
+}
+
+fn failed(step: &Migration, source: StoreError) -> StoreError {
+    StoreError::Migration { version: step.version, name: step.name.to_owned(), source: Arc::new(source) }
 }
 
 fn is_new_enough(engine: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use agentd::migrations::MIGRATIONS;
 use agentd_store::testing::{TestDb, describe_schema, postgres_url};
-use agentd_store::{Db, Dialect, StoreError, Tx, args};
+use agentd_store::{Db, Dialect, Migration, StoreError, Tx, args};
 
 fn dialects() -> Vec<Dialect> {
     [Some(Dialect::Sqlite), postgres_url().map(|_| Dialect::Postgres)].into_iter().flatten().collect()
@@ -31,6 +31,56 @@ fn scripts_are_numbered_without_a_gap_and_defer_nothing() {
             assert!(!script.to_ascii_uppercase().contains("DEFERR"), "{} defers a constraint", step.name);
         }
     }
+}
+
+/// What a new SQLite file is made with. `AGENTD_TEST_REWRITE=1` writes it, as the last step that names it leaves it.
+#[tokio::test]
+async fn the_schema_as_one_script_is_what_the_steps_make() {
+    const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/sqlite_schema.sql");
+    let with_it = MIGRATIONS.iter().rposition(|step| step.sqlite_schema.is_some()).unwrap();
+    let one_by_one = |step: &Migration| Migration { sqlite_schema: None, ..*step };
+    let steps: Vec<Migration> = MIGRATIONS[..=with_it].iter().map(one_by_one).collect();
+    let made_by_steps = written_out(steps.leak()).await;
+    if std::env::var_os("AGENTD_TEST_REWRITE").is_some() {
+        return std::fs::write(FILE, made_by_steps).unwrap();
+    }
+    let script = MIGRATIONS[with_it].sqlite_schema.unwrap();
+    assert!(script == made_by_steps, "the steps make something else; write it with AGENTD_TEST_REWRITE=1");
+    assert_eq!(written_out(&MIGRATIONS[..=with_it]).await, made_by_steps);
+}
+
+/// A new file's schema and rows, as statements.
+async fn written_out(migrations: &'static [Migration]) -> String {
+    let test_db = TestDb::start_on(Dialect::Sqlite, migrations).await.unwrap();
+    let mut read = test_db.db.read().await.unwrap();
+    let sql = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' \
+               ORDER BY rowid";
+    let (mut text, mut tables) = (String::new(), Vec::new());
+    for row in read.fetch_all(sql, args![]).await.unwrap() {
+        text += &format!("{};\n", row.get::<String>("sql").unwrap());
+        if row.get::<String>("type").unwrap() == "table" {
+            tables.push(row.get::<String>("name").unwrap());
+        }
+    }
+    // These two have rows of this file alone.
+    for table in tables.iter().filter(|table| !matches!(table.as_str(), "schema_migrations" | "store_info")) {
+        let columns = read.fetch_all(format!("SELECT name FROM pragma_table_info('{table}')"), args![]).await.unwrap();
+        let columns: Vec<String> = columns.iter().map(|row| row.get("name").unwrap()).collect();
+        let quoted: Vec<String> = columns.iter().map(|column| in_words(column)).collect();
+        let sql = format!("SELECT {} AS row_values FROM \"{table}\"", quoted.join(" || ', ' || "));
+        for row in read.fetch_all(sql, args![]).await.unwrap() {
+            text += &format!("INSERT INTO {table} VALUES ({});\n", row.get::<String>("row_values").unwrap());
+        }
+    }
+    drop(read);
+    test_db.end().await.unwrap();
+    text
+}
+
+/// What shows a column's value as SQL; the time at which a row was made is when the script is run.
+fn in_words(column: &str) -> String {
+    const NOW: &str = "'CAST(strftime(''%s'', ''now'') AS BIGINT) * 1000000'";
+    if matches!(column, "created_at" | "updated_at") { NOW.to_owned() } else { format!("quote(\"{column}\")") }
 }
 
 /// Agents that were there before their instructions had versions have a first one.
