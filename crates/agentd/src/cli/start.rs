@@ -19,6 +19,7 @@ use crate::lifecycle;
 const IDLE_THREAD: Duration = Duration::from_secs(1);
 
 pub(super) fn serve(config: Config) -> Result<(), Box<dyn Error>> {
+    lifecycle::share_allocator_arenas();
     start_log(&config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().thread_keep_alive(IDLE_THREAD).enable_all().build()?;
     let outcome = runtime.block_on(lifecycle::run(config, Clock::system(), Entropy::system()));

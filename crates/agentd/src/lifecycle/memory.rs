@@ -25,6 +25,21 @@ const QUIET: Duration = Duration::from_millis(50);
 /// One that worked less than this did nothing.
 const AT_REST: Duration = Duration::from_millis(5);
 
+/// Has threads share the pools of the allocator, one for each processor. It makes eight of them otherwise, and each
+/// keeps what its threads once needed and the others cannot use. To be called before there are threads.
+#[cfg(target_env = "gnu")]
+#[allow(unsafe_code, reason = "the allocator is reached through C")]
+pub fn share_allocator_arenas() {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    // SAFETY: sets a number of the allocator (mallopt(3)); a value that it does not take changes nothing.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, i32::try_from(processors.max(2)).unwrap_or(i32::MAX));
+    }
+}
+
+#[cfg(not(target_env = "gnu"))]
+pub fn share_allocator_arenas() {}
+
 /// Gives back what is not in use whenever the daemon has come to rest. Never ends.
 pub(super) async fn stay_small(db: Db, is_busy: impl Fn() -> bool) {
     tokio::time::sleep(START_SETTLES_IN).await;
@@ -65,8 +80,9 @@ async fn give_back(db: &Db) {
 }
 
 fn give_back_own() {
-    return_freed();
     release_idle_code();
+    // Last, since the look at the mappings takes memory itself.
+    return_freed();
 }
 
 /// The allocator keeps freed memory for the next busy hour, and that is often far away.

@@ -40,6 +40,7 @@ pub use error::StartError;
 use front::Front;
 pub use local_socket::LocalRouter;
 use local_socket::LocalSocket;
+pub use memory::share_allocator_arenas;
 pub use offline::Offline;
 use peers::PeerGate;
 

@@ -49,10 +49,10 @@ pub struct ShownAlert {
     pub value: Option<f64>,
 }
 
-/// An alert that can be evaluated, unless its condition is none any more.
 #[derive(Debug)]
 struct LoadedAlert {
     alert: Alert,
+    /// Of one that is turned on, unless it was saved under other rules and cannot be read any more.
     condition: Option<Arc<CompiledCondition>>,
 }
 
@@ -115,9 +115,14 @@ impl Alerts {
         let this = self.clone();
         let load = async move |read: &mut Read| {
             let alerts = store::list_alerts(read).await?;
-            let texts: HashSet<&str> = alerts.iter().map(|alert| alert.condition.as_str()).collect();
+            let turned_on = alerts.iter().filter(|alert| alert.enabled);
+            let texts: HashSet<&str> = turned_on.map(|alert| alert.condition.as_str()).collect();
             this.0.compiled.lock().retain(|text, _| texts.contains(text.as_str()));
-            let load = |alert: Alert| LoadedAlert { condition: this.condition(&alert.condition), alert };
+            // Reading the first one takes milliseconds of the start, and memory that stays.
+            let load = |alert: Alert| LoadedAlert {
+                condition: alert.enabled.then(|| this.condition(&alert.condition)).flatten(),
+                alert,
+            };
             Ok::<_, StoreError>(alerts.into_iter().map(load).collect())
         };
         Ok(self.0.loaded.get(load).await?)
