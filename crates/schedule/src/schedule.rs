@@ -243,10 +243,11 @@ impl Schedule {
         ScheduleSpec { timezone: self.zone().map(|zone| zone.name().to_owned()), ..spec }
     }
 
-    /// How a person would say it, e.g. `At 09:00, Monday to Friday (Europe/Berlin)`.
+    /// How a person would say it, e.g. `At 09:00, Monday to Friday (Europe/Berlin)`. A date that was given without a
+    /// zone is said in `zone`.
     #[must_use]
-    pub fn human_readable(&self, language: impl Into<Language>) -> String {
-        text::describe(self, language.into())
+    pub fn human_readable(&self, language: impl Into<Language>, zone: &Zone) -> String {
+        text::describe(self, language.into(), zone)
     }
 }
 

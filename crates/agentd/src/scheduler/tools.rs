@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::{DomainError, ErrorKind, Page};
-use agentd_schedule::{Language, MIN_CONFIDENCE, ScheduleSpec, parse_natural};
+use agentd_schedule::{MIN_CONFIDENCE, ScheduleSpec, parse_natural};
 use agentd_store::Recorder;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -156,13 +156,13 @@ fn refusal(error: &SchedulerError) -> ToolError {
     }
 }
 
-fn view(job: &Job, language: Language) -> Value {
+fn view(job: &Job, scheduler: &Scheduler) -> Value {
     json!({
         "id": job.id,
         "name": job.name,
         "goal": job.goal,
         "status": job.status,
-        "schedule": job.schedule.human_readable(language),
+        "schedule": scheduler.human_readable(&job.schedule),
         "next_run_at": job.next_run_at,
         "last_run_at": job.last_run_at,
     })
@@ -176,10 +176,6 @@ impl SchedulerTool {
             Action::List => self.list(agent).await,
             Action::Cancel => self.cancel(parse(input)?, agent).await,
         }
-    }
-
-    fn language(&self) -> Language {
-        Language::from_tag(&self.scheduler.settings().interface().language)
     }
 
     async fn create(&self, input: CreateInput, agent: &AgentId) -> Result<ToolOutput, ToolError> {
@@ -202,12 +198,12 @@ impl SchedulerTool {
             ..CreateJob::default()
         };
         let job = self.scheduler.create(wanted, Recorder::none()).await.map_err(|error| refusal(&error))?;
-        Ok(ToolOutput::json(view(&job, self.language())))
+        Ok(ToolOutput::json(view(&job, &self.scheduler)))
     }
 
     fn read_when(&self, when: &str) -> Result<ScheduleSpec, ToolError> {
         let now = self.scheduler.context().clock.now();
-        let parsed = parse_natural(when, now, &self.scheduler.zone(), self.language());
+        let parsed = parse_natural(when, now, &self.scheduler.zone(), self.scheduler.language());
         match parsed {
             Some(parsed) if parsed.confidence >= MIN_CONFIDENCE => Ok(parsed.schedule.spec()),
             _ => Err(ToolError::Invalid(format!(
@@ -220,8 +216,7 @@ impl SchedulerTool {
         let page = Page { limit: SHOWN, offset: 0 };
         let listed = self.scheduler.list(ListJobs { agent: Some(agent.as_str()), ..ListJobs::default() }, page).await;
         let (jobs, total) = listed.map_err(|error| refusal(&error))?;
-        let language = self.language();
-        let views: Vec<Value> = jobs.iter().map(|job| view(job, language)).collect();
+        let views: Vec<Value> = jobs.iter().map(|job| view(job, &self.scheduler)).collect();
         Ok(ToolOutput::json(json!({"jobs": views, "total": total})))
     }
 

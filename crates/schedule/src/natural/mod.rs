@@ -64,7 +64,7 @@ pub fn parse_natural(text: &str, now: Timestamp, zone: &Zone, language: impl Int
         return None;
     }
     if let Some(schedule) = written_out(text, now, zone) {
-        let human_readable = schedule.human_readable(language);
+        let human_readable = schedule.human_readable(language, zone);
         return Some(Parsed { schedule, confidence: CERTAIN, human_readable });
     }
     let tokens = lexer::tokens(text);
@@ -79,7 +79,7 @@ pub fn parse_natural(text: &str, now: Timestamp, zone: &Zone, language: impl Int
     if confidence < MIN_CONFIDENCE && !(is_partial && is_whole(&grammar.draft)) {
         return None;
     }
-    let human_readable = schedule.human_readable(language);
+    let human_readable = schedule.human_readable(language, zone);
     Some(Parsed { schedule, confidence, human_readable })
 }
 

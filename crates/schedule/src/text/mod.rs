@@ -7,6 +7,7 @@ mod shape;
 
 use crate::language::Language;
 use crate::schedule::{At, Cron, Every, Schedule};
+use crate::zone::Zone;
 use shape::{DayShape, Numbers, TimeShape};
 
 /// The words of a language. Each part is a phrase; the parts are joined by commas.
@@ -30,7 +31,7 @@ enum Unit {
 }
 
 /// The whole text of a schedule, its zone in brackets.
-pub(crate) fn describe(schedule: &Schedule, language: Language) -> String {
+pub(crate) fn describe(schedule: &Schedule, language: Language, zone: &Zone) -> String {
     let words: &dyn Words = match language {
         Language::English => &english::English,
         Language::German => &german::German,
@@ -38,7 +39,7 @@ pub(crate) fn describe(schedule: &Schedule, language: Language) -> String {
     let text = match schedule {
         Schedule::Cron(cron) => describe_cron(cron, words),
         Schedule::Every(every) => describe_every(every, words),
-        Schedule::At(at) => describe_at(at, words),
+        Schedule::At(at) => describe_at(at, words, zone),
     };
     capitalized(&text)
 }
@@ -52,8 +53,8 @@ fn describe_every(every: &Every, words: &dyn Words) -> String {
     words.every(seconds / length, unit)
 }
 
-fn describe_at(at: &At, words: &dyn Words) -> String {
-    let zone = at.zone().cloned().unwrap_or(crate::zone::Zone::UTC);
+fn describe_at(at: &At, words: &dyn Words, otherwise: &Zone) -> String {
+    let zone = at.zone().unwrap_or(otherwise);
     format!("{} ({zone})", words.once(zone.wall(at.instant())))
 }
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 fn cron(expression: &str, language: &str) -> String {
     let schedule = ScheduleSpec::cron(expression, "UTC").check(&Zone::UTC).unwrap();
-    schedule.human_readable(language).strip_suffix(" (UTC)").unwrap().to_owned()
+    schedule.human_readable(language, &Zone::UTC).strip_suffix(" (UTC)").unwrap().to_owned()
 }
 
 #[test]
@@ -98,8 +98,8 @@ fn intervals_read_in_their_largest_unit() {
         (3661, "Every 3661 seconds", "Alle 3661 Sekunden"),
     ] {
         let schedule = ScheduleSpec::every(seconds).check(&Zone::UTC).unwrap();
-        assert_eq!(schedule.human_readable("en"), english);
-        assert_eq!(schedule.human_readable("de"), german);
+        assert_eq!(schedule.human_readable("en", &Zone::UTC), english);
+        assert_eq!(schedule.human_readable("de", &Zone::UTC), german);
     }
 }
 
@@ -107,10 +107,13 @@ fn intervals_read_in_their_largest_unit() {
 fn a_date_reads_in_the_zone_it_was_given_in() {
     let berlin = Zone::parse("Europe/Berlin").unwrap();
     let schedule = ScheduleSpec::at("2026-12-24T18:00:00").check(&berlin).unwrap();
-    assert_eq!(schedule.human_readable("en"), "Once, on Thursday, 24 December 2026 at 18:00 (Europe/Berlin)");
-    assert_eq!(schedule.human_readable("de"), "Einmal, am Donnerstag, 24. Dezember 2026 um 18:00 Uhr (Europe/Berlin)");
+    let tokyo = Zone::parse("Asia/Tokyo").unwrap();
+    let (english, german) = (schedule.human_readable("en", &tokyo), schedule.human_readable("de", &tokyo));
+    assert_eq!(english, "Once, on Thursday, 24 December 2026 at 18:00 (Europe/Berlin)");
+    assert_eq!(german, "Einmal, am Donnerstag, 24. Dezember 2026 um 18:00 Uhr (Europe/Berlin)");
     let schedule = ScheduleSpec::at("2026-12-24T18:00:05+01:00").check(&berlin).unwrap();
-    assert_eq!(schedule.human_readable("en"), "Once, on Thursday, 24 December 2026 at 17:00:05 (UTC)");
+    let shown = schedule.human_readable("en", &tokyo);
+    assert_eq!(shown, "Once, on Friday, 25 December 2026 at 02:00:05 (Asia/Tokyo)", "of no zone, so in the owner's");
 }
 
 proptest! {

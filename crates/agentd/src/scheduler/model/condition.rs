@@ -2,6 +2,7 @@
 
 use agentd_base::Timestamp;
 use agentd_conditions::{Condition, ConditionError, Given, Values, Variable};
+use agentd_schedule::Zone;
 use serde_json::{Value, json};
 
 use super::job::Job;
@@ -43,7 +44,7 @@ fn job_value(job: &Job) -> Value {
         "agent_id": job.agent_id,
         "project_id": job.project_id,
         "schedule": job.schedule.spec(),
-        "human_readable": beginning(&job.schedule.human_readable("en"), SHORT_CHARACTERS),
+        "human_readable": beginning(&job.schedule.human_readable("en", &Zone::UTC), SHORT_CHARACTERS),
         "status": job.status,
         "delivery": delivery,
         "condition": condition,

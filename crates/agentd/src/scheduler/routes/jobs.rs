@@ -1,7 +1,7 @@
 //! Jobs.
 
 use agentd_base::{Page, PageLimits, Problems, Timestamp};
-use agentd_schedule::{Language, MisfirePolicy, ScheduleSpec};
+use agentd_schedule::{MisfirePolicy, ScheduleSpec};
 use agentd_web::{ApiError, Caller, ErrorBody, IdempotencyKey, Json, Path, Query, Scope, Validated};
 use axum::extract::State;
 use http::StatusCode;
@@ -50,7 +50,7 @@ pub(super) struct JobView {
 }
 
 impl JobView {
-    fn new(job: &Job, language: Language) -> Self {
+    fn new(job: &Job, scheduler: &Scheduler) -> Self {
         Self {
             id: job.id.clone(),
             name: job.name.clone(),
@@ -58,7 +58,7 @@ impl JobView {
             agent_id: job.agent_id.clone(),
             project_id: job.project_id.clone(),
             schedule: job.schedule.spec(),
-            human_readable: job.schedule.human_readable(language),
+            human_readable: scheduler.human_readable(&job.schedule),
             status: job.status,
             delivery: job.delivery.clone(),
             condition: job.condition.clone(),
@@ -85,10 +85,6 @@ impl JobView {
         }
         self
     }
-}
-
-fn language(scheduler: &Scheduler) -> Language {
-    Language::from_tag(&scheduler.settings().interface().language)
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -135,8 +131,7 @@ pub(super) async fn list_jobs(
     let asked =
         ListJobs { status: query.status, agent: query.agent_id.as_deref(), project: query.project_id.as_deref() };
     let (jobs, count) = scheduler.list(asked, page).await?;
-    let language = language(&scheduler);
-    let jobs = jobs.iter().map(|job| JobView::new(job, language).shown_to(&caller)).collect();
+    let jobs = jobs.iter().map(|job| JobView::new(job, &scheduler).shown_to(&caller)).collect();
     Ok(Json(JobList { jobs, count }))
 }
 
@@ -157,10 +152,10 @@ pub(super) async fn create_job(
     once: IdempotencyKey,
     Validated(Json(body)): Validated<Json<CreateJobBody>>,
 ) -> Result<(StatusCode, Json<JobView>), ApiError> {
-    let language = language(&scheduler);
-    let recorder = record_once(&once, StatusCode::CREATED, move |job: &Job| JobView::new(job, language));
+    let shown_by = scheduler.clone();
+    let recorder = record_once(&once, StatusCode::CREATED, move |job: &Job| JobView::new(job, &shown_by));
     let job = scheduler.create(body.into(), recorder).await?;
-    Ok((StatusCode::CREATED, Json(JobView::new(&job, language))))
+    Ok((StatusCode::CREATED, Json(JobView::new(&job, &scheduler))))
 }
 
 /// One job with its schedule
@@ -174,7 +169,7 @@ pub(super) async fn get_job(
     caller: Caller,
     Path(id): Path<JobId>,
 ) -> Answer<JobView> {
-    Ok(Json(JobView::new(&scheduler.get(&id).await?, language(&scheduler)).shown_to(&caller)))
+    Ok(Json(JobView::new(&scheduler.get(&id).await?, &scheduler).shown_to(&caller)))
 }
 
 /// Change some fields of a job
@@ -189,7 +184,7 @@ pub(super) async fn update_job(
     Validated(Json(body)): Validated<Json<UpdateJobBody>>,
 ) -> Answer<JobView> {
     let job = scheduler.update(&id, body.into()).await?;
-    Ok(Json(JobView::new(&job, language(&scheduler))))
+    Ok(Json(JobView::new(&job, &scheduler)))
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -230,9 +225,9 @@ pub(super) async fn pause_job(
     once: IdempotencyKey,
     Path(id): Path<JobId>,
 ) -> Answer<JobView> {
-    let language = language(&scheduler);
-    let recorder = record_once(&once, StatusCode::OK, move |job: &Job| JobView::new(job, language));
-    Ok(Json(JobView::new(&scheduler.pause(&id, recorder).await?, language)))
+    let shown_by = scheduler.clone();
+    let recorder = record_once(&once, StatusCode::OK, move |job: &Job| JobView::new(job, &shown_by));
+    Ok(Json(JobView::new(&scheduler.pause(&id, recorder).await?, &scheduler)))
 }
 
 /// Resume a paused job
@@ -252,7 +247,7 @@ pub(super) async fn resume_job(
     once: IdempotencyKey,
     Path(id): Path<JobId>,
 ) -> Answer<JobView> {
-    let language = language(&scheduler);
-    let recorder = record_once(&once, StatusCode::OK, move |job: &Job| JobView::new(job, language));
-    Ok(Json(JobView::new(&scheduler.resume(&id, recorder).await?, language)))
+    let shown_by = scheduler.clone();
+    let recorder = record_once(&once, StatusCode::OK, move |job: &Job| JobView::new(job, &shown_by));
+    Ok(Json(JobView::new(&scheduler.resume(&id, recorder).await?, &scheduler)))
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_schedule::{Language, Zone};
+use agentd_schedule::{Language, Schedule, Zone};
 use agentd_store::{StoreError, Tx};
 use futures_util::future::{BoxFuture, LocalBoxFuture};
 use parking_lot::RwLock;
@@ -242,6 +242,11 @@ impl Scheduler {
     pub(super) fn zone(&self) -> Zone {
         // Checked when it was saved.
         Zone::parse(&self.0.settings.profile().timezone).unwrap_or(Zone::UTC)
+    }
+
+    /// As the owner would say it: in the interface's language, and in the profile's zone unless it has its own.
+    pub(super) fn human_readable(&self, schedule: &Schedule) -> String {
+        schedule.human_readable(self.language(), &self.zone())
     }
 
     /// The interface's, which schedules are put into words in.

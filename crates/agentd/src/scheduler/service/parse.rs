@@ -81,7 +81,7 @@ impl Scheduler {
 
     fn plain(&self, schedule: Schedule, confidence: f64, method: ParseMethod, now: Timestamp) -> PlainSchedule {
         PlainSchedule {
-            human_readable: schedule.human_readable(self.language()),
+            human_readable: self.human_readable(&schedule),
             next_runs: schedule.occurrences(now, now).take(super::statistics::NEXT_RUNS).collect(),
             schedule,
             confidence,
@@ -149,7 +149,7 @@ impl Scheduler {
         if next_runs.is_empty() {
             return refused("value", format!("is over: it is {now} now"));
         }
-        Validation { problems: Vec::new(), human_readable: Some(schedule.human_readable(self.language())), next_runs }
+        Validation { problems: Vec::new(), human_readable: Some(self.human_readable(&schedule)), next_runs }
     }
 }
 

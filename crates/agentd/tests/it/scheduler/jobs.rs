@@ -117,11 +117,14 @@ async fn a_job_may_begin_paused() {
 }
 
 #[tokio::test]
-async fn a_date_without_an_offset_is_read_in_the_profiles_zone() {
+async fn dates_are_read_and_shown_in_the_profiles_zone_unless_they_say_another() {
     let app = app().await;
     app.put("/api/settings/profile").json(&json!({"timezone": "America/New_York"})).send().await.expect_status(200);
     let naive = with(every(60), &json!({"schedule": {"type": "at", "datetime": "2026-01-05T12:00:00"}}));
     assert_eq!(create(&app, &naive).await["next_run_at"], "2026-01-05T17:00:00.000Z");
+    let offset = with(every(60), &json!({"schedule": {"type": "at", "datetime": "2026-01-05T17:00:00Z"}}));
+    let shown = "Once, on Monday, 5 January 2026 at 12:00 (America/New_York)";
+    assert_eq!(create(&app, &offset).await["human_readable"], shown);
     let zoned = with(
         every(60),
         &json!({"schedule":
