@@ -1,23 +1,25 @@
 //! Statements that lack something: for the proof that this would be seen.
 
 use std::borrow::Cow;
-use std::cell::Cell;
+use std::cell::RefCell;
 
 /// A part of statements, and what stands in its place.
 pub type Alteration = (&'static str, &'static str);
 
 thread_local! {
-    static IN_FORCE: Cell<Option<Alteration>> = const { Cell::new(None) };
+    static IN_FORCE: RefCell<Vec<Alteration>> = const { RefCell::new(Vec::new()) };
 }
 
 /// From now on, statements that this thread runs on SQLite are altered so.
-pub fn alter_statements(alteration: Option<Alteration>) {
-    IN_FORCE.set(alteration);
+pub fn alter_statements(alterations: Vec<Alteration>) {
+    IN_FORCE.set(alterations);
 }
 
 pub(crate) fn altered(sql: &str) -> Cow<'_, str> {
-    match IN_FORCE.get() {
-        Some((part, other)) if sql.contains(part) => sql.replace(part, other).into(),
-        _ => sql.into(),
-    }
+    IN_FORCE.with_borrow(|alterations| {
+        alterations.iter().fold(Cow::Borrowed(sql), |sql, (part, other)| match sql.contains(part) {
+            true => sql.replace(part, other).into(),
+            false => sql,
+        })
+    })
 }

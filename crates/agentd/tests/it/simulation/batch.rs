@@ -25,7 +25,7 @@ pub struct Batch {
     pub first: u64,
     pub count: u64,
     /// Statements are altered, and the first violation ends it.
-    pub altered: Option<(String, String)>,
+    pub altered: Vec<(String, String)>,
     pub stops: bool,
 }
 
@@ -36,7 +36,8 @@ fn process() {
     let Ok(batch) = std::env::var(VARIABLE) else { return };
     let batch: Batch = serde_json::from_str(&batch).expect("a batch");
     let template = Template::read_from(&batch.folder);
-    let altered: Option<Alteration> = batch.altered.map(|(part, other)| (&*part.leak(), &*other.leak()));
+    let altered: Vec<Alteration> =
+        batch.altered.into_iter().map(|(part, other)| (&*part.leak(), &*other.leak())).collect();
     alter_statements(altered);
     for number in 0..batch.count {
         let mut report = simulate(&template, batch.first.wrapping_add(number));

@@ -8,6 +8,7 @@ use agentd_store::args;
 
 use super::node::{Run, WORKERS};
 use super::run::{Acknowledged, Simulation};
+use super::template::PROACTIVE_TURNS_A_DAY;
 use super::world::{Answer, Outcome, SAID};
 
 /// So many rounds of all workers may pass before everything is at its end.
@@ -38,8 +39,8 @@ impl Simulation<'_> {
         self.advance(Duration::from_secs(1));
         for round in 0.. {
             for slot in 0..self.nodes.len() {
-                // No new slots: the end of all is looked for.
-                for worker in WORKERS.iter().filter(|worker| **worker != "scheduler.tick") {
+                // Nothing new: the end of all is looked for.
+                for worker in WORKERS.iter().filter(|worker| !["scheduler.tick", "alerts.evaluate"].contains(worker)) {
                     if let Some(node) = self.nodes[slot].as_mut() {
                         node.begin(worker);
                     }
@@ -67,7 +68,8 @@ impl Simulation<'_> {
         }
         self.check_events()?;
         self.check_messages()?;
-        self.check_turns()
+        self.check_turns()?;
+        self.check_counts()
     }
 
     fn left(&self) -> Vec<(&'static str, i64)> {
@@ -90,6 +92,7 @@ impl Simulation<'_> {
             ("the queued hook", done("hook_deliveries", &template.queued_hook)),
             ("the hook that notifies", done("hook_executions", &template.notifying_hook)),
             ("the hook that starts turns", done("hook_executions", &template.starting_hook)),
+            ("the hook that sends at once", done("hook_executions", &template.inline_hook)),
         ];
         for event in self.acknowledged.iter().filter_map(Acknowledged::event) {
             for (hook, heard) in &by_hook {
@@ -98,7 +101,9 @@ impl Simulation<'_> {
                 }
             }
         }
-        for row in self.ledger().rows("SELECT id FROM hook_deliveries WHERE status = 'success'", args![]) {
+        let sent = "SELECT id FROM hook_deliveries WHERE status = 'success' \
+                    UNION ALL SELECT id FROM hook_executions WHERE status = 'success' AND hook_id = $1";
+        for row in self.ledger().rows(sent, args![&template.inline_hook]) {
             self.arrived(&row.get::<String>("id").expect("an id"))?;
         }
         let twice = [
@@ -155,6 +160,31 @@ impl Simulation<'_> {
             0 => Ok(()),
             runs => Err(format!("{runs} runs succeeded without an answer")),
         }
+    }
+
+    /// What there may be only so many of.
+    fn check_counts(&self) -> Result<(), String> {
+        let too_many = [
+            (
+                "messages at one place of a conversation",
+                "SELECT COUNT(*) - 1 FROM messages GROUP BY conversation_id, position HAVING COUNT(*) > 1".to_owned(),
+            ),
+            (
+                "turns that an agent began by itself on one day",
+                format!("SELECT COUNT(*) FROM proactive_turns GROUP BY day HAVING COUNT(*) > {PROACTIVE_TURNS_A_DAY}"),
+            ),
+            (
+                "firings of one alert at a time",
+                "SELECT COUNT(*) FROM alert_firings WHERE ended_at IS NULL GROUP BY alert_id HAVING COUNT(*) > 1"
+                    .to_owned(),
+            ),
+        ];
+        for (what, sql) in too_many {
+            if self.ledger().number(&sql) != 0 {
+                return Err(format!("there are too many {what}"));
+            }
+        }
+        Ok(())
     }
 
     fn arrived(&self, key: &str) -> Result<(), String> {

@@ -113,6 +113,17 @@ impl Ledger {
         changes
     }
 
+    /// Changes what is stored, or how.
+    pub fn change(&self, statements: Vec<String>) {
+        let change = async move |tx: &mut Tx| {
+            for statement in &statements {
+                tx.execute(statement.clone(), args![]).await?;
+            }
+            Ok::<_, StoreError>(())
+        };
+        self.local.block_on(&self.runtime, self.db().write(change)).expect("statements that hold");
+    }
+
     pub fn rows(&self, sql: &str, args: Args) -> Vec<Row> {
         let sql = sql.to_owned();
         let read = async { self.db().read().await?.fetch_all(sql, args).await };

@@ -1,15 +1,16 @@
 //! A seeded simulation of everything that holds leases.
 //!
 //! Three daemons of this process work on one database: the delivery queue of hooks with its reader of the outbox, the
-//! leased queue of notifications, the scheduler, and turns of agents with the recovery of those whose daemon is gone.
-//! Each is the whole daemon but its doors (`compose::wire`), on a runtime of its own, with a clock of its own that
-//! drifts and is set. Only one of them runs at a time, and only as far as the simulation lets it; its database works on
+//! leased queue of notifications, the scheduler, the evaluation of alerts, turns that agents begin by themselves, and
+//! turns of agents with the recovery of those whose daemon is gone. Each is the whole daemon but its doors
+//! (`compose::wire`), on a runtime of its own, with a clock of its own that drifts and is set. Only one of them runs at a time, and only as far as the simulation lets it; its database works on
 //! the same thread (`agentd_store::testing::open_simulated`). What it sends is answered by [`world`], when and how the
 //! seed says. So the seed alone decides what happens, and the same seed does the same again.
 //!
 //! What goes wrong: daemons are killed wherever they are, and start again with nothing but the database; they stand
-//! still for longer than a lease while others go on; clocks are set back and forward; receivers and the vendor of
-//! models refuse, or their answers are lost; the power is cut under all of them. Wake-ups are lost all the time: passes of workers begin when the seed says.
+//! still for longer than a lease, as soon as they hold something, while others go on with it, and go on after that;
+//! clocks are set back and forward; receivers and the vendor of models refuse, or their answers are lost; the power is
+//! cut under all of them. Wake-ups are lost all the time: passes of workers begin when the seed says.
 //!
 //! What is checked: the database writes down each change of a row that is held by a lease, with the daemon that made it
 //! and what its clock showed ([`ledger`]); each is held against [`rules`] after every step. At the end the faults stop,
@@ -23,6 +24,7 @@
 mod batch;
 mod dice;
 mod ending;
+mod faults;
 mod ledger;
 mod mutations;
 mod node;
@@ -100,23 +102,25 @@ impl Sum {
 }
 
 /// Runs seeds from `first` on, on all processors; until one fails, where `stops` says so.
-fn run_seeds(template: &Template, (first, count): (u64, u64), altered: Option<Alteration>, stops: bool) -> Sum {
+fn run_seeds(template: &Template, (first, count): (u64, u64), altered: &[Alteration], stops: bool) -> Sum {
     let folder = TestFolder::create();
     template.write_to(folder.path());
-    let altered = altered.map(|(part, other)| (part.to_owned(), other.to_owned()));
+    let altered: Vec<_> = altered.iter().map(|(part, other)| ((*part).to_owned(), (*other).to_owned())).collect();
     let batch =
         |first, count| Batch { folder: folder.path().to_owned(), first, count, altered: altered.clone(), stops };
+    // One that stops is over soon.
+    let at_once = if stops { 2 } else { SEEDS_A_PROCESS };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let (next, sum) = (AtomicU64::new(0), Mutex::new(Sum::default()));
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 loop {
-                    let number = next.fetch_add(SEEDS_A_PROCESS, Ordering::Relaxed);
+                    let number = next.fetch_add(at_once, Ordering::Relaxed);
                     if number >= count || (stops && !sum.lock().violations.is_empty()) {
                         return;
                     }
-                    let reports = batch(first.wrapping_add(number), SEEDS_A_PROCESS.min(count - number)).run();
+                    let reports = batch(first.wrapping_add(number), at_once.min(count - number)).run();
                     reports.into_iter().for_each(|report| sum.lock().add(report));
                 }
             });
@@ -139,7 +143,7 @@ fn whatever_happens_nothing_is_lost_and_nothing_is_doubled() {
     let first = new_number();
     let count = number("SEEDS").unwrap_or(SEEDS);
     println!("seeds {first} to {}", first + count - 1);
-    let sum = run_seeds(&TEMPLATE, (first, count), None, false);
+    let sum = run_seeds(&TEMPLATE, (first, count), &[], false);
     println!("{}", sum.table());
     let broken: Vec<String> = sum
         .violations
@@ -159,7 +163,8 @@ fn a_seed_does_the_same_again() {
     let folder = TestFolder::create();
     TEMPLATE.write_to(folder.path());
     let first = new_number();
-    let batch = Batch { folder: folder.path().to_owned(), first, count: SEEDS_A_PROCESS, altered: None, stops: false };
+    let batch =
+        Batch { folder: folder.path().to_owned(), first, count: SEEDS_A_PROCESS, altered: Vec::new(), stops: false };
     let digests = || -> Vec<u64> { batch.run().iter().map(|report| report.digest).collect() };
     let mut runs = vec![digests(), digests()];
     let repeats = |runs: &[Vec<u64>]| {

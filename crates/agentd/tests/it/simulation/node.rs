@@ -27,7 +27,7 @@ use super::world::{Life, World};
 use crate::support::process;
 
 /// What works in the background and holds leases, or looks after those that do.
-pub const WORKERS: [&str; 10] = [
+pub const WORKERS: [&str; 12] = [
     "hooks.read",
     "hooks.deliver",
     "hooks.execute",
@@ -37,6 +37,8 @@ pub const WORKERS: [&str; 10] = [
     "scheduler.tick",
     "scheduler.runs",
     "scheduler.keep",
+    "alerts.evaluate",
+    "proactive.start",
     LOOKS_FOR_TURNS,
 ];
 const LOOKS_FOR_TURNS: &str = "engine.sessions";
@@ -83,15 +85,18 @@ pub enum Run {
     Idle,
 }
 
-fn runtime() -> Runtime {
+/// `turns`: of tasks, in a round.
+fn runtime(turns: u32) -> Runtime {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_all().start_paused(true).build().expect("a runtime")
+    builder.enable_all().start_paused(true).event_interval(turns).build().expect("a runtime")
 }
 
 impl Node {
     /// Starts a daemon, up to where it would open its doors.
     pub fn boot(place: Place<'_>, slot: usize, life: Life, seed: u64, now: Timestamp, world: &World) -> Self {
-        let (runtime, local, clock) = (runtime(), LocalSet::new(), MockClock::new(now));
+        // Of most lives a round is short, so that they can be left between any two things that they do.
+        let turns = [61, 1, 1, 3][usize::try_from(seed % 4).expect("a small number")];
+        let (runtime, local, clock) = (runtime(turns), LocalSet::new(), MockClock::new(now));
         let data_dir = place.folder.join(format!("node-{slot}"));
         let source = ConfigSource {
             port: Some("0".to_owned()),

@@ -7,6 +7,9 @@ use agentd_base::Timestamp;
 use super::ledger::{Change, Side};
 use super::world::{Life, Outcome, World};
 
+/// Microseconds.
+const EVALUATION_LEASE: i64 = 9_000_000;
+
 /// What is known of a session.
 #[derive(Debug, Default)]
 struct Known {
@@ -86,6 +89,11 @@ impl Rules {
         owner.zip(instance).is_some_and(|(owner, instance)| owner == instance)
     }
 
+    /// How often a life has claimed something.
+    pub fn claims_of(&self, life: Life) -> usize {
+        self.claims.iter().filter(|((by, _), _)| *by == life).map(|(_, count)| count).sum()
+    }
+
     /// Only these changes have happened: what came after them is lost.
     pub fn begin_again(&mut self, changes: &[Change]) {
         let (world, instances) = (self.world.clone(), std::mem::take(&mut self.instances));
@@ -101,6 +109,7 @@ impl Rules {
             "sessions" => self.check_session(change),
             "session_events" => self.check_event(change),
             "jobs" | "cursors" => check_place(change),
+            "alert_evaluator" => self.check_evaluator(change),
             _ => self.check_leased(change),
         };
         checked.map_err(|broken| format!("{broken}: {change:?}"))
@@ -137,7 +146,7 @@ impl Rules {
         // A hook and an event, or a job and its slot.
         let about = match change.kind.as_str() {
             "job_runs" => change.new.about.rsplit_once(' ').map(|(pair, _)| pair).unwrap_or_default(),
-            "hook_deliveries" | "hook_executions" => &change.new.about,
+            "hook_deliveries" | "hook_executions" | "proactive_turns" => &change.new.about,
             _ => return Ok(()),
         };
         let is_once = about.ends_with(" -") || self.pairs.insert((change.kind.clone(), about.to_owned()));
@@ -196,6 +205,18 @@ impl Rules {
             self.turns.remove(&known.conversation);
         }
         Ok(())
+    }
+
+    fn check_evaluator(&self, change: &Change) -> Result<(), Broken> {
+        let Change { life, clock, old, new, .. } = change;
+        let Some(old) = old.as_ref().filter(|old| *old != new) else { return Ok(()) };
+        if old.owner == new.owner {
+            return require(self.is_owner(*life, new.owner.as_ref()), || "who does not evaluate said so".to_owned());
+        }
+        require(self.is_owner(*life, new.owner.as_ref()), || "it was claimed in another one's name".to_owned())?;
+        // Longer than any lease is what a clock gave that was set back since.
+        let is_free = old.due.is_some_and(|due| due <= *clock || due > clock + EVALUATION_LEASE);
+        require(is_free, || "the evaluation was taken while a lease was in force".to_owned())
     }
 
     fn check_event(&mut self, change: &Change) -> Result<(), Broken> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use agentd::chat::{ConversationId, SendMessage, StartedReply};
 use agentd::notify::Notification;
 use agentd_base::Timestamp;
-use agentd_store::testing::faults::{FaultyDisk, Unsynced};
+use agentd_store::testing::faults::FaultyDisk;
 use agentd_store::{NewEvent, StoreError, Tx};
 use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,7 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 
 use super::dice::Dice;
+use super::faults::watch;
 use super::ledger::{Change, Ledger};
 use super::node::{Node, Place, Run, WORKERS};
 use super::rules::Rules;
@@ -23,9 +24,11 @@ use super::world::{Answer, INBOX, Life, World};
 use crate::support::TestFolder;
 
 /// Daemons over one database.
-const NODES: usize = 3;
+pub(super) const NODES: usize = 3;
 /// Of a seed, before the faults stop.
-const STEPS: u64 = 80;
+const STEPS: u64 = 50;
+/// What somebody is asked for: a turn in a conversation.
+pub(super) const A_TURN: u64 = 9;
 /// Two lives of daemons have different generators.
 const LIVES: u64 = 1 << 20;
 
@@ -58,15 +61,17 @@ pub struct Simulation<'t> {
     pub(super) world: World,
     pub(super) rules: Rules,
     pub(super) nodes: [Option<Node>; NODES],
-    asked: Vec<(usize, Life, JoinHandle<Option<Acknowledged>>)>,
+    /// A daemon that stands still, and up to which step.
+    pub(super) stopped: Option<(usize, u64)>,
+    pub(super) asked: Vec<(usize, Life, JoinHandle<Option<Acknowledged>>)>,
     pub(super) acknowledged: Vec<Acknowledged>,
     pub(super) elapsed: Duration,
     lives: Life,
     digest: DefaultHasher,
     pub(super) report: Report,
-    ledger: Option<Ledger>,
-    disk: Option<FaultyDisk>,
-    folder: TestFolder,
+    pub(super) ledger: Option<Ledger>,
+    pub(super) disk: Option<FaultyDisk>,
+    pub(super) folder: TestFolder,
 }
 
 /// Carries a seed out to its end, or to the first thing that does not hold.
@@ -94,6 +99,7 @@ impl<'t> Simulation<'t> {
             rules: Rules::new(world.clone()),
             world,
             nodes: [const { None }; NODES],
+            stopped: None,
             asked: Vec::new(),
             acknowledged: Vec::new(),
             elapsed: Duration::ZERO,
@@ -110,26 +116,34 @@ impl<'t> Simulation<'t> {
         for slot in 0..NODES {
             self.boot(slot)?;
         }
-        for _ in 0..STEPS {
-            self.step()?;
+        for number in 0..STEPS {
+            self.step(number)?;
         }
         self.settle()
     }
 
-    fn step(&mut self) -> Result<(), String> {
-        let slot = self.dice.index(NODES);
+    fn step(&mut self, number: u64) -> Result<(), String> {
+        let mut slot = self.dice.index(NODES);
+        if self.stopped.is_some_and(|(stopped, until)| stopped == slot && number < until) {
+            slot = (slot + 1) % NODES;
+        }
         if self.nodes[slot].is_none() {
             return if self.dice.chance(40) { self.boot(slot) } else { self.pass_time() };
         }
         match self.dice.below(100) {
-            0..16 => self.ask(slot),
+            0..16 => {
+                let what = self.dice.below(10);
+                self.ask(slot, what)?;
+                self.run_some(slot)
+            }
             16..50 => {
                 let worker = *self.dice.one_of(&WORKERS);
                 self.begin(slot, worker)
             }
             50..66 => self.run_some(slot),
             66..82 => self.answer_one(),
-            82..94 => self.pass_time(),
+            82..90 => self.pass_time(),
+            90..94 => self.stand_still(slot, number),
             94..97 => self.move_clock(slot),
             99 if self.disk.is_some() => self.cut_power(),
             _ => self.kill(slot),
@@ -149,79 +163,6 @@ impl<'t> Simulation<'t> {
         self.rules.add_life(life, &node.context.instance);
         self.nodes[slot] = Some(node);
         self.look()
-    }
-
-    /// Everything that the daemon did and remembered is gone.
-    pub(super) fn kill(&mut self, slot: usize) -> Result<(), String> {
-        let Some(node) = self.nodes[slot].take() else { return Ok(()) };
-        self.note(format!("life {} is killed", node.life));
-        self.count("kills");
-        // Nobody will say what became of what was asked of it.
-        self.asked.retain(|(_, life, _)| *life != node.life);
-        drop(node);
-        self.look()
-    }
-
-    /// The machine that all of them run on loses its power, and with that what was not synced, or half of it.
-    fn cut_power(&mut self) -> Result<(), String> {
-        let unsynced = if self.dice.chance(50) { Unsynced::Lost } else { Unsynced::Half(self.dice.seed()) };
-        self.note(format!("the power is cut: {unsynced:?}"));
-        self.count("power cuts");
-        let Some(left) = self.disk.as_ref().map(|disk| disk.after_power_cut(unsynced)) else { return Ok(()) };
-        self.nodes = [const { None }; NODES];
-        self.asked.clear();
-        // Before its folder is watched again.
-        (self.ledger, self.disk) = (None, None);
-        let place = Place { folder: self.folder.path() };
-        for end in ["", "-wal", "-shm"] {
-            // What was never there, or is gone with who used it last, need not go.
-            let _ = std::fs::remove_file(format!("{}{end}", place.database().display()));
-        }
-        left.write_to(place.folder).map_err(|error| format!("what is left cannot be written: {error}"))?;
-        self.disk = Some(watch(&self.folder));
-        let mut ledger = Ledger::open(place.folder, &place.database());
-        let kept = ledger.read_on();
-        self.note(format!("{} changes are left", kept.len()));
-        self.rules.begin_again(&kept);
-        self.ledger = Some(ledger);
-        Ok(())
-    }
-
-    /// Time goes on: for who runs, and for who does not.
-    fn pass_time(&mut self) -> Result<(), String> {
-        let by = match self.dice.below(10) {
-            0..5 => self.dice.milliseconds(20, 2_000),
-            5..8 => self.dice.milliseconds(2_000, 12_000),
-            _ => {
-                self.count("pauses longer than a lease");
-                self.dice.milliseconds(31_000, 90_000)
-            }
-        };
-        self.advance(by);
-        Ok(())
-    }
-
-    pub(super) fn advance(&mut self, by: Duration) {
-        self.note(format!("{by:?} go by"));
-        self.elapsed += by;
-        for node in self.nodes.iter_mut().flatten() {
-            node.elapse(by);
-            node.set_clock(self.template.start, self.elapsed);
-        }
-    }
-
-    /// Somebody sets the clock of a machine, or something does.
-    fn move_clock(&mut self, slot: usize) -> Result<(), String> {
-        let by = self.dice.milliseconds(1_000, 60_000);
-        let Some(node) = self.nodes[slot].as_mut() else { return Ok(()) };
-        let micros = i64::try_from(by.as_micros()).expect("a minute");
-        let is_back = self.dice.chance(50);
-        node.ahead = if is_back { node.ahead - micros } else { node.ahead + micros }.clamp(-90_000_000, 90_000_000);
-        node.set_clock(self.template.start, self.elapsed);
-        let (life, ahead) = (node.life, node.ahead);
-        self.note(format!("the clock of life {life} is {ahead} µs ahead now"));
-        self.count(if is_back { "clocks set back" } else { "clocks set forward" });
-        Ok(())
     }
 
     pub(super) fn begin(&mut self, slot: usize, worker: &'static str) -> Result<(), String> {
@@ -288,10 +229,9 @@ impl<'t> Simulation<'t> {
         self.world.answer(number, answer);
     }
 
-    /// Somebody asks a daemon for something.
-    fn ask(&mut self, slot: usize) -> Result<(), String> {
+    /// Somebody asks a daemon for something, half the time for an event.
+    pub(super) fn ask(&mut self, slot: usize, what: u64) -> Result<(), String> {
         let number = self.report.steps;
-        let what = self.dice.below(10);
         let Some(node) = self.nodes[slot].as_ref() else { return Ok(()) };
         let (db, inside) = (node.context.db.clone(), node.inside.clone());
         let conversation: ConversationId = self.dice.one_of(&self.template.conversations).as_str().into();
@@ -330,7 +270,7 @@ impl<'t> Simulation<'t> {
         self.asked.push((slot, life, asked));
         let what = ["an event", "a notification", "a turn"][usize::from(what >= 5) + usize::from(what >= 8)];
         self.note(format!("life {life} is asked for {what}, {number}"));
-        self.run_some(slot)
+        Ok(())
     }
 
     fn hear_answers(&mut self) {
@@ -346,7 +286,7 @@ impl<'t> Simulation<'t> {
     }
 
     /// Holds what was changed against the rules.
-    fn look(&mut self) -> Result<(), String> {
+    pub(super) fn look(&mut self) -> Result<(), String> {
         let changes = self.ledger.as_mut().expect("a ledger").read_on();
         // Of what a step came to, the order is not the seed's.
         let mut came_to: Vec<String> =
@@ -376,7 +316,7 @@ impl<'t> Simulation<'t> {
         self.nodes[slot].as_ref().map_or_else(|| self.now(), |node| node.context.clock.now())
     }
 
-    fn note(&mut self, line: String) {
+    pub(super) fn note(&mut self, line: String) {
         if !line.starts_with(' ') {
             self.report.steps += 1;
             line.hash(&mut self.digest);
@@ -384,13 +324,9 @@ impl<'t> Simulation<'t> {
         self.report.trace.push(line);
     }
 
-    fn count(&mut self, fault: &'static str) {
+    pub(super) fn count(&mut self, fault: &'static str) {
         *self.report.faults.entry(fault.to_owned()).or_default() += 1;
     }
-}
-
-fn watch(folder: &TestFolder) -> FaultyDisk {
-    FaultyDisk::under(folder.path(), Unsynced::Lost).expect("the folder of a seed")
 }
 
 fn write_key(place: &Place<'_>, key: &[u8]) {

@@ -1,6 +1,8 @@
 //! The database that every seed begins with: an owner's daemon with an agent, hooks, jobs and a webhook, made over HTTP
 //! once, and what writes down each change of what is held by leases.
 
+use std::time::Duration;
+
 use agentd_store::{StoreError, Tx, args};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -11,6 +13,7 @@ use crate::support::talk::create_agent;
 
 /// What the hooks of a seed listen to.
 pub const HEARD: &str = "memory.stored";
+pub const PROACTIVE_TURNS_A_DAY: u32 = 2;
 
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Template {
@@ -24,6 +27,8 @@ pub struct Template {
     pub notifying_hook: String,
     /// Has an agent look at what it hears.
     pub starting_hook: String,
+    /// Sends what it hears at once, and holds it meanwhile.
+    pub inline_hook: String,
     pub conversations: Vec<String>,
     /// Microseconds, as in the database.
     pub start: i64,
@@ -31,7 +36,7 @@ pub struct Template {
 
 /// A table of which each change is written down, and what its columns are called: id, status, owner, fence, the end of
 /// the lease, attempts, and whatever else tells what a row is about.
-const WATCHED: [[&str; 8]; 8] = [
+const WATCHED: [[&str; 8]; 10] = [
     ["queue", "@.id", "@.status", "@.owner", "@.fence", "@.due_at", "@.attempt", "@.queue || ' ' || @.payload"],
     [
         "hook_deliveries",
@@ -67,6 +72,8 @@ const WATCHED: [[&str; 8]; 8] = [
     ["session_events", "@.session_id", "@.kind", "NULL", "@.seq", "NULL", "0", "''"],
     ["jobs", "@.id", "@.status", "NULL", "0", "@.next_run_at", "0", "''"],
     ["cursors", "@.consumer", "''", "NULL", "@.seq", "NULL", "0", "''"],
+    ["alert_evaluator", "@.id", "''", "@.owner", "0", "@.lease_until", "@.evaluated_at", "''"],
+    ["proactive_turns", "@.id", "@.status", "NULL", "0", "NULL", "0", "@.cause || ' ' || @.cause_id"],
 ];
 
 /// Who acts now, by what time, and what was changed by whom when.
@@ -105,6 +112,24 @@ async fn make(app: &TestApp, path: &str, body: Value) -> String {
     made["id"].as_str().expect("an id").to_owned()
 }
 
+/// Runs that failed, one of a job, which agents begin about by themselves: one too many for a day.
+async fn fail_runs(app: &TestApp) {
+    // A condition that cannot be evaluated any more by then, so that no model is asked.
+    let expression = "now < timestamp(job.created_at) + duration('1s') || 1 / run_count > 0";
+    for number in 0..=PROACTIVE_TURNS_A_DAY {
+        let job = json!({"name": format!("failing {number}"), "goal": "Say how things are.", "agent_id": "scout",
+            "schedule": {"type": "every", "interval": 86_400},
+            "condition": {"type": "expression", "expression": expression}});
+        let job = make(app, "/api/scheduler/jobs", job).await;
+        app.clock.advance(Duration::from_secs(2));
+        app.post(&format!("/api/scheduler/jobs/{job}/trigger")).send().await.expect_status(202);
+        app.run_workers().await;
+    }
+    let settings = json!({"enabled": true, "max_per_day": PROACTIVE_TURNS_A_DAY,
+        "quiet_hours": {"start": "00:00", "end": "00:00"}});
+    app.put("/api/settings/proactive").json(&settings).send().await.expect_status(200);
+}
+
 impl Template {
     pub async fn create() -> Self {
         let mut app = TestApp::with_owner().await;
@@ -122,9 +147,18 @@ impl Template {
         let starting = json!({"name": "starting", "event_type": HEARD, "hook_type": "builtin",
             "config": {"action": "start_agent", "agent": "scout", "template": "What of this?"}});
         let starting_hook = make(&app, "/api/hooks", starting).await;
-        let job = json!({"name": "report", "goal": "Say how things are.", "agent_id": "scout",
-            "schedule": {"type": "every", "interval": 60}});
-        make(&app, "/api/scheduler/jobs", job).await;
+        let inline = json!({"name": "inline", "event_type": HEARD, "hook_type": "http", "max_retries": 2,
+            "config": {"url": format!("http://{SINK}/")}});
+        let inline_hook = make(&app, "/api/hooks", inline).await;
+        for (name, interval) in [("report", 60), ("summary", 40)] {
+            let job = json!({"name": name, "goal": "Say how things are.", "agent_id": "scout", "overlap": "allow",
+                "schedule": {"type": "every", "interval": interval}});
+            make(&app, "/api/scheduler/jobs", job).await;
+        }
+        let alert = json!({"name": "busy", "condition": "queue_pending > threshold", "threshold": 0, "period_minutes": 1,
+            "delivery": {"type": "webhook", "url": format!("http://{INBOX}/")}});
+        make(&app, "/api/monitoring/alerts", alert).await;
+        fail_runs(&app).await;
         let mut conversations = Vec::new();
         for _ in 0..2 {
             conversations.push(make(&app, "/api/chat/conversations", json!({"agent_id": "scout"})).await);
@@ -141,6 +175,6 @@ impl Template {
         app.stop().await;
         let read = |name: &str| std::fs::read(app.data_dir().join(name)).expect("a file of the daemon");
         let (database, key) = (read("agentd.db"), read("secret.key"));
-        Self { database, key, queued_hook, notifying_hook, starting_hook, conversations, start }
+        Self { database, key, queued_hook, notifying_hook, starting_hook, inline_hook, conversations, start }
     }
 }
