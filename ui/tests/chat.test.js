@@ -50,6 +50,42 @@ test('another conversation goes on, what is typed meanwhile is sent afterwards, 
   await settled();
 });
 
+test('what is typed between two replies is sent behind what waits, also where the daemon is not ready yet', async () => {
+  await newConversation();
+  const half = provider.halfway();
+  await say('answer slowly please');
+  await half;
+  await say('number two');
+  await page.getByText('Will be sent next').waitFor();
+  // What was made of the first reply comes late, and the next one is refused at first.
+  let go;
+  const held = new Promise((resolve) => (go = resolve));
+  const asked = new Promise((resolve) => {
+    void page.route(/\/api\/chat\/conversations\/[^/?]+\?/, async (route) => {
+      resolve();
+      await held;
+      await route.continue();
+    });
+  });
+  let refused = 0;
+  await page.route('**/api/chat/messages/stream', (route) => {
+    refused += 1;
+    return refused > 1 ? route.continue() : route.fulfill({ status: 409, json: { error: { code: 'conversation_busy', message: 'It is answering.' } } });
+  });
+  provider.release();
+  await asked;
+  await say('number three');
+  go();
+  await page.locator('main article').getByText('You said: number three').waitFor();
+  await settled();
+  await page.unrouteAll({ behavior: 'wait' });
+  assert.equal(refused, 3);
+  const said = await page.locator('main article').allInnerTexts();
+  const at = (text) => said.findIndex((article) => article.includes(text));
+  assert.ok(at('You said: number two') < at('number three'), JSON.stringify(said));
+  assert.equal(await composer().inputValue(), '');
+});
+
 test('a message is edited and everything after it said anew', async () => {
   await newConversation();
   await say('first');

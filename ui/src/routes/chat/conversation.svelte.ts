@@ -56,6 +56,11 @@ function shown(message: Schemas['MessageView']): Message {
   };
 }
 
+/** The daemon is not done with the former reply, or writes one that was asked for elsewhere; or it has too much to do. */
+function isForLater(problem: unknown): boolean {
+  return [408, 409, 429].includes(asApiError(problem).status);
+}
+
 function randomKey(): string {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }
@@ -85,6 +90,8 @@ export class Conversation {
   /** A whole sentence of the reply, for those who listen. */
   announced = $state('');
 
+  /** A reply has ended, and what the daemon made of it is being read. */
+  #settling = $state(false);
   #follows: AbortController | null = null;
 
   constructor(id: string | null) {
@@ -93,7 +100,7 @@ export class Conversation {
   }
 
   get busy(): boolean {
-    return this.sending || this.session !== null;
+    return this.sending || this.session !== null || this.#settling;
   }
 
   async load() {
@@ -109,7 +116,7 @@ export class Conversation {
       const last = found.messages.at(-1);
       if (last?.status === 'running' && last.session_id) void this.attach(last.session_id);
     } catch (problem) {
-      if (!this.busy) this.problem = problem;
+      if (!this.sending && !this.session) this.problem = problem;
     }
     this.loaded = true;
   }
@@ -140,11 +147,17 @@ export class Conversation {
   }
 
   async send(content: string, beginning?: Beginning): Promise<void> {
-    if (this.busy) {
+    // Nothing overtakes what waits already.
+    if (this.busy || this.queue.length > 0) {
       this.queue.push(content);
-      return;
+      return this.#sendNext();
     }
-    await this.#send(content, beginning);
+    try {
+      await this.#send(content, beginning);
+    } catch (problem) {
+      if (!this.id || !isForLater(problem)) throw problem;
+      this.#putBack(content);
+    }
   }
 
   async #send(content: string, beginning?: Beginning): Promise<void> {
@@ -223,10 +236,13 @@ export class Conversation {
       wait = Math.min(wait * 2, 10_000);
     }
     reply.flush();
+    // What is typed before the next one is sent goes behind it.
+    this.#settling = !follows.signal.aborted;
     this.session = null;
     if (follows.signal.aborted) return;
     if (this.id) conversations.busy.delete(this.id);
     await Promise.all([this.load(), conversations.load()]);
+    this.#settling = false;
     void approvals.load();
     void this.#sendNext();
   }
@@ -238,10 +254,15 @@ export class Conversation {
     try {
       await this.#send(next);
     } catch (problem) {
-      this.queue.unshift(next);
-      // The daemon is not done with the former reply, or writes one that was asked for elsewhere; or it has too much to do.
-      if ([408, 409, 429].includes(asApiError(problem).status)) setTimeout(() => void this.#sendNext(), 1000);
+      if (isForLater(problem)) this.#putBack(next);
+      else this.queue.unshift(next);
     }
+  }
+
+  /** Sends it a second later, before all others. */
+  #putBack(content: string) {
+    this.queue.unshift(content);
+    setTimeout(() => void this.#sendNext(), 1000);
   }
 
   async stop() {
