@@ -86,6 +86,27 @@ test('what is typed between two replies is sent behind what waits, also where th
   assert.equal(await composer().inputValue(), '');
 });
 
+test('what waits to be sent outlives a reload, and is said once', async () => {
+  await newConversation();
+  const half = provider.halfway();
+  await say('answer slowly please');
+  await half;
+  await say('after the reload');
+  await say('and this is taken back');
+  await page.getByRole('button', { name: 'Do not send' }).last().click();
+  await page.reload();
+  await page.getByText('Will be sent next').waitFor();
+  assert.equal(await page.getByText('Will be sent next').count(), 1);
+  provider.release();
+  await page.locator('main article').getByText('You said: after the reload').waitFor();
+  await settled();
+  assert.equal(await page.getByRole('article', { name: 'You' }).filter({ hasText: 'after the reload' }).count(), 1);
+  await page.reload();
+  await page.locator('main article').getByText('You said: after the reload').waitFor();
+  assert.equal(await page.getByRole('article', { name: 'You' }).filter({ hasText: 'after the reload' }).count(), 1);
+  assert.deepEqual(await page.evaluate(() => Object.entries(sessionStorage).filter(([key]) => key.startsWith('queue:'))), []);
+});
+
 test('a message is edited and everything after it said anew', async () => {
   await newConversation();
   await say('first');

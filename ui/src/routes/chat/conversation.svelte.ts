@@ -56,6 +56,17 @@ function shown(message: Schemas['MessageView']): Message {
   };
 }
 
+/** What is to be said, and the request that says it once however often it is sent. */
+interface Unsent {
+  content: string;
+  key: string;
+  body?: string;
+}
+
+function unsent(content: string): Unsent {
+  return { content, key: randomKey() };
+}
+
 /** The daemon is not done with the former reply, or writes one that was asked for elsewhere; or it has too much to do. */
 function isForLater(problem: unknown): boolean {
   return [408, 409, 429].includes(asApiError(problem).status);
@@ -81,8 +92,8 @@ export class Conversation {
   earlier = $state(0);
   loaded = $state(false);
   problem = $state<unknown>(null);
-  /** Typed while a reply is written; sent one after the other. */
-  queue = $state<string[]>([]);
+  /** Typed while a reply is written; sent one after the other, and kept over a reload of this tab. */
+  queue = $state<Unsent[]>([]);
   model = $state<string | null>(null);
   /** The session of the reply that is being written. */
   session = $state<string | null>(null);
@@ -92,11 +103,14 @@ export class Conversation {
 
   /** A reply has ended, and what the daemon made of it is being read. */
   #settling = $state(false);
+  /** Sent, and not known to have arrived. */
+  #underWay: Unsent | null = null;
   #follows: AbortController | null = null;
 
   constructor(id: string | null) {
     this.id = id;
     if (!id) this.loaded = true;
+    else this.queue = JSON.parse(sessionStorage.getItem(`queue:${id}`) ?? '[]');
   }
 
   get busy(): boolean {
@@ -115,6 +129,7 @@ export class Conversation {
       this.problem = null;
       const last = found.messages.at(-1);
       if (last?.status === 'running' && last.session_id) void this.attach(last.session_id);
+      else void this.#sendNext();
     } catch (problem) {
       if (!this.sending && !this.session) this.problem = problem;
     }
@@ -149,18 +164,34 @@ export class Conversation {
   async send(content: string, beginning?: Beginning): Promise<void> {
     // Nothing overtakes what waits already.
     if (this.busy || this.queue.length > 0) {
-      this.queue.push(content);
+      this.queue.push(unsent(content));
+      this.#keep();
       return this.#sendNext();
     }
     try {
-      await this.#send(content, beginning);
+      await this.#send(unsent(content), beginning);
     } catch (problem) {
       if (!this.id || !isForLater(problem)) throw problem;
       this.#putBack(content);
+      this.#sendLater();
     }
   }
 
-  async #send(content: string, beginning?: Beginning): Promise<void> {
+  /** Forgets what waits at this place. */
+  unqueue(place: number) {
+    this.queue.splice(place, 1);
+    this.#keep();
+  }
+
+  #keep() {
+    if (!this.id) return;
+    const kept = [...(this.#underWay ? [this.#underWay] : []), ...this.queue];
+    if (kept.length) sessionStorage.setItem(`queue:${this.id}`, JSON.stringify(kept));
+    else sessionStorage.removeItem(`queue:${this.id}`);
+  }
+
+  async #send(unsent: Unsent, beginning?: Beginning): Promise<void> {
+    const { content } = unsent;
     this.sending = true;
     this.problem = null;
     const question: Message = $state({ key: randomKey(), id: null, role: 'user', parts: [{ kind: 'text', text: content }], status: 'complete', sessionId: null, at: new Date().toISOString() });
@@ -172,19 +203,22 @@ export class Conversation {
         this.id = this.entry.id;
         conversations.adopt(this);
       }
-      const body = { content, model: this.model, ...(this.id ? { conversation_id: this.id } : { agent_id: beginning?.agent }) };
+      unsent.body ??= JSON.stringify({ content, model: this.model, ...(this.id ? { conversation_id: this.id } : { agent_id: beginning?.agent }) });
+      this.#underWay = unsent;
+      this.#keep();
       await this.#follow('/api/chat/messages/stream', {
         method: 'POST',
-        headers: { 'Content-Type': 'application/json', 'Idempotency-Key': randomKey() },
-        body: JSON.stringify(body),
+        headers: { 'Content-Type': 'application/json', 'Idempotency-Key': unsent.key },
+        body: unsent.body,
       });
     } catch (problem) {
+      this.#underWay = null;
+      this.#keep();
       // It was not taken: it goes back to where it was typed.
       this.messages = this.messages.filter((message) => message.key !== question.key);
       this.problem = asApiError(problem);
-      throw problem;
-    } finally {
       this.sending = false;
+      throw problem;
     }
   }
 
@@ -217,7 +251,10 @@ export class Conversation {
         for await (const event of serverEvents(to, { ...how, signal: follows.signal })) {
           wait = 500;
           reply.take(event);
+          if (!this.sending) continue;
           this.sending = false;
+          this.#underWay = null;
+          this.#keep();
         }
       } catch (problem) {
         if (follows.signal.aborted) break;
@@ -238,6 +275,7 @@ export class Conversation {
     reply.flush();
     // What is typed before the next one is sent goes behind it.
     this.#settling = !follows.signal.aborted;
+    this.sending = false;
     this.session = null;
     if (follows.signal.aborted) return;
     if (this.id) conversations.busy.delete(this.id);
@@ -254,14 +292,18 @@ export class Conversation {
     try {
       await this.#send(next);
     } catch (problem) {
-      if (isForLater(problem)) this.#putBack(next);
-      else this.queue.unshift(next);
+      this.#putBack(next.content);
+      if (isForLater(problem)) this.#sendLater();
     }
   }
 
-  /** Sends it a second later, before all others. */
+  /** Refused, it is said before all others by a request of its own. */
   #putBack(content: string) {
-    this.queue.unshift(content);
+    this.queue.unshift(unsent(content));
+    this.#keep();
+  }
+
+  #sendLater() {
     setTimeout(() => void this.#sendNext(), 1000);
   }
 
@@ -284,7 +326,7 @@ export class Conversation {
       this.sending = false;
       throw problem;
     }
-    await this.#send(content);
+    await this.#send(unsent(content));
   }
 
   /** Adds something without an answer. */
@@ -307,6 +349,9 @@ export class Conversation {
   leave() {
     this.#follows?.abort();
     this.session = null;
+    this.#underWay = null;
+    this.queue = [];
+    this.#keep();
   }
 }
 
