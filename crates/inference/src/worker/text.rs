@@ -1,6 +1,7 @@
 //! From token pieces to text: whole characters only, and nothing of a stop text ever shown.
 //!
-//! Invariant: however the bytes are cut into pieces, the text that comes out is the same.
+//! Invariant: however the bytes are cut into pieces, the text that comes out is the same. So the stop text
+//! that is complete first ends the reply, not the one that begins first: that one may still lack its end.
 
 /// What a piece led to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -73,9 +74,8 @@ impl TextAssembler {
     }
 
     fn release(&mut self) -> Assembled {
-        let first = self.stop.iter().filter_map(|stop| self.held.find(stop.as_str())).min();
-        if let Some(at) = first {
-            self.held.truncate(at);
+        if let Some(start) = first_complete(&self.stop, &self.held) {
+            self.held.truncate(start);
             self.stopped = true;
             return Assembled { text: std::mem::take(&mut self.held), stopped: true };
         }
@@ -83,6 +83,15 @@ impl TextAssembler {
         let rest = self.held.split_off(self.held.len() - keep);
         Assembled { text: std::mem::replace(&mut self.held, rest), stopped: false }
     }
+}
+
+/// Where the stop text begins that ends first in `text`; of several that end together, the longest.
+fn first_complete<S: AsRef<str>>(stop: &[S], text: &str) -> Option<usize> {
+    let found = stop.iter().map(AsRef::as_ref).filter_map(|stop: &str| {
+        let start = text.find(stop)?;
+        Some((start + stop.len(), start))
+    });
+    found.min().map(|(_, start)| start)
 }
 
 /// Whether more bytes could make a character of these, which no character is yet.
@@ -145,6 +154,15 @@ mod tests {
     }
 
     #[test]
+    fn of_overlapping_stop_texts_the_one_that_is_complete_first_counts() {
+        for pieces in [vec!["xa>", "<"], vec!["xa><"], vec!["x", "a", ">", "<"]] {
+            let pieces: Vec<&[u8]> = pieces.iter().map(|piece| piece.as_bytes()).collect();
+            assert_eq!(run(&["a><", ">"], &pieces).0.concat(), "xa");
+        }
+        assert_eq!(run(&[">", "a>"], &[b"xa>"]).0.concat(), "x");
+    }
+
+    #[test]
     fn characters_wait_for_their_last_byte() {
         let bytes = "é€😀".as_bytes();
         let pieces: Vec<&[u8]> = bytes.chunks(1).collect();
@@ -180,7 +198,11 @@ mod tests {
             let (out, stopped) = run(&stop, &pieces);
 
             let whole = String::from_utf8_lossy(&bytes).into_owned();
-            let end = stop.iter().filter(|text| !text.is_empty()).filter_map(|text| whole.find(text)).min();
+            // The shortest beginning of the text that ends with a stop text, less the longest of those.
+            let end = whole.char_indices().map(|(at, character)| &whole[..at + character.len_utf8()]).find_map(|read| {
+                let ending = stop.iter().filter(|text| !text.is_empty() && read.ends_with(*text));
+                ending.map(|text| read.len() - text.len()).min()
+            });
             prop_assert_eq!(out.concat(), &whole[..end.unwrap_or(whole.len())]);
             prop_assert_eq!(stopped, end.is_some());
         }
