@@ -23,7 +23,16 @@ after(async () => {
 });
 
 // What a failed test left behind must not disturb the next one.
-afterEach(() => provider.release());
+afterEach(async () => {
+  provider.release();
+  await page.unrouteAll({ behavior: 'ignoreErrors' });
+});
+
+/** Without loading the page anew. */
+async function newConversationByLink() {
+  await page.getByRole('link', { name: 'New conversation' }).first().click();
+  await page.getByRole('heading', { name: 'What is to be done?' }).waitFor();
+}
 
 test('another conversation goes on, what is typed meanwhile is sent afterwards, and stop stops', async () => {
   await newConversation();
@@ -34,8 +43,7 @@ test('another conversation goes on, what is typed meanwhile is sent afterwards, 
   const slow = page.url();
   await say('and then this');
   await page.getByText('Will be sent next').waitFor();
-  await page.getByRole('link', { name: 'New conversation' }).first().click();
-  await page.getByRole('heading', { name: 'What is to be done?' }).waitFor();
+  await newConversationByLink();
   await page.getByRole('img', { name: 'A reply is being written' }).first().waitFor();
   provider.release();
   await page.getByRole('img', { name: 'A reply is being written' }).first().waitFor({ state: 'hidden' });
@@ -70,7 +78,7 @@ test('what is typed between two replies is sent behind what waits, also where th
   let refused = 0;
   await page.route('**/api/chat/messages/stream', (route) => {
     refused += 1;
-    return refused > 1 ? route.continue() : route.fulfill({ status: 409, json: { error: { code: 'conversation_busy', message: 'It is answering.' } } });
+    return refused > 1 ? route.continue() : route.fulfill({ status: 409, json: { error: 'It is answering.', code: 'conversation_busy' } });
   });
   provider.release();
   await asked;
@@ -123,6 +131,115 @@ test('a message is edited and everything after it said anew', async () => {
   await page.getByRole('button', { name: 'Answer anew' }).click();
   await settled();
   assert.equal(await page.locator('main article').count(), 2);
+});
+
+/** A conversation that was written elsewhere: so many questions, each with an answer. */
+async function written(questions) {
+  const [agent] = (await it.call('GET', '/api/agents')).agents;
+  const { id } = await it.call('POST', '/api/chat/conversations', { agent_id: agent.id });
+  for (let n = 1; n <= questions; n += 1) {
+    await it.call('POST', '/api/chat/messages/inject', { conversation_id: id, role: 'user', content: `question ${n}` });
+    await it.call('POST', '/api/chat/messages/inject', { conversation_id: id, role: 'assistant', content: `answer ${n}` });
+  }
+  await page.goto(`${daemon.url}/chat/${id}`);
+  await page.getByText(`answer ${questions}`, { exact: true }).waitFor();
+  return id;
+}
+
+/** Says `text` in place of a message of the owner. */
+async function sayInPlaceOf(article, text) {
+  await article.hover();
+  await article.getByRole('button', { name: 'Edit and go on from here' }).click();
+  await page.getByRole('textbox', { name: 'Edit and go on from here' }).fill(text);
+  await page.getByRole('button', { name: 'Send anew' }).click();
+}
+
+test('the first message that is shown is edited, and what stands before it stays', async () => {
+  const id = await written(20);
+  await page.getByRole('button', { name: 'Earlier messages (10)' }).waitFor();
+  await sayInPlaceOf(page.getByRole('article', { name: 'You' }).first(), 'instead of the sixth');
+  await replies().last().getByText('You said: instead of the sixth').waitFor();
+  await settled();
+  const { messages } = await it.call('GET', `/api/chat/conversations/${id}`);
+  assert.deepEqual(messages.slice(8).map(({ content }) => content), ['question 5', 'answer 5', 'instead of the sixth', 'You said: *instead of the sixth*']);
+});
+
+test('earlier messages that are asked for twice come once, and go where the conversation is cut off', async () => {
+  await written(20);
+  let go;
+  const held = new Promise((resolve) => (go = resolve));
+  await page.route(/\/api\/chat\/conversations\/[^/?]+\?/, async (route) => (await held, route.continue()));
+  const earlier = page.getByRole('button', { name: 'Earlier messages (10)' });
+  await earlier.click();
+  await earlier.click();
+  go();
+  await page.getByText('answer 1', { exact: true }).waitFor();
+  await page.unrouteAll({ behavior: 'wait' });
+  assert.equal(await page.locator('main article').count(), 40);
+  await sayInPlaceOf(page.getByRole('article', { name: 'You' }).nth(1), 'instead of the second');
+  await replies().last().getByText('You said: instead of the second').waitFor();
+  await settled();
+  assert.equal(await page.locator('main article').count(), 4);
+});
+
+test('what is refused is not lost, and is not tried for ever', async () => {
+  await newConversation();
+  await say('before the refusals');
+  await settled();
+  let [refused, status, json] = [0, 429, { error: 'The budget of today is used up.', code: 'budget_exhausted' }];
+  await page.route('**/api/chat/messages/stream', (route) => {
+    refused += 1;
+    return route.fulfill({ status, json });
+  });
+  await say('too expensive');
+  await page.getByText('The budget of today is used up.').first().waitFor();
+  assert.equal(await composer().inputValue(), 'too expensive');
+  [status, json] = [503, { error: 'No model can be asked.', code: 'no_model' }];
+  await composer().press('Enter');
+  await page.getByText('No model can be asked.').first().waitFor();
+  assert.equal(await composer().inputValue(), 'too expensive');
+  // What it was to take the place of is gone by then.
+  await composer().fill('');
+  await sayInPlaceOf(page.locator('main article').first(), 'the same, changed');
+  await page.getByText('Will be sent next').waitFor();
+  await page.getByText('the same, changed').waitFor();
+  assert.equal(refused, 3);
+  await page.unrouteAll({ behavior: 'wait' });
+  await page.reload();
+  await replies().last().getByText('You said: the same, changed').waitFor();
+  await settled();
+});
+
+test('an edit that cannot be made keeps its text', async () => {
+  await newConversation();
+  await say('to be edited');
+  await settled();
+  await page.route('**/api/chat/messages/truncate', (route) => route.fulfill({ status: 409, json: { error: 'It is answering.', code: 'conversation_busy' } }));
+  await sayInPlaceOf(page.locator('main article').first(), 'a long new text');
+  await page.getByText('It is answering.').first().waitFor();
+  assert.equal(await page.getByRole('textbox', { name: 'Edit and go on from here' }).inputValue(), 'a long new text');
+  await page.unrouteAll({ behavior: 'wait' });
+  await page.getByRole('button', { name: 'Send anew' }).click();
+  await replies().last().getByText('You said: a long new text').waitFor();
+  await settled();
+});
+
+test('more replies at once than a browser has connections hold nothing up', async () => {
+  const places = [];
+  for (let n = 1; n <= 6; n += 1) {
+    await newConversationByLink();
+    const half = provider.halfway();
+    await say(`slowly, number ${n}`);
+    await half;
+    await replies().last().getByText('The first half.').waitFor();
+    places.push(new URL(page.url()).pathname);
+  }
+  provider.release();
+  for (const place of places) {
+    await page.locator(`a[href="${place}"]`).first().click();
+    await page.locator('main article').getByText('The first half. The second half.').waitFor();
+    await settled();
+  }
 });
 
 test('a conversation is found, renamed and deleted, and a draft is kept', async () => {

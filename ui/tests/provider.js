@@ -32,7 +32,7 @@ export const HOSTILE = [
  * owner spoke; `usage` (tokens in and out) may go with each.
  */
 export async function startProvider(script = () => null) {
-  let release = () => {};
+  const waiting = [];
   const held = { reached: null };
 
   const reply = async (response, asked, messages, model, told) => {
@@ -63,7 +63,7 @@ export async function startProvider(script = () => null) {
     } else if (/slowly/.test(asked)) {
       say('The first half. ');
       await new Promise((resolve) => {
-        release = resolve;
+        waiting.push(resolve);
         response.on('close', resolve);
         held.reached?.();
       });
@@ -110,7 +110,7 @@ export async function startProvider(script = () => null) {
     url: `http://127.0.0.1:${server.address().port}/v1`,
     /** Resolves when a slow reply has said its first half. */
     halfway: () => new Promise((resolve) => (held.reached = resolve)),
-    release: () => release(),
+    release: () => waiting.splice(0).forEach((resolve) => resolve()),
     stop: () => {
       server.closeAllConnections();
       server.close();

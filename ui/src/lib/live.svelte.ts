@@ -38,15 +38,15 @@ class Live {
   start() {
     if (this.#end) return;
     const end = (this.#end = new AbortController());
+    const read = () => this.#read(end.signal);
+    // Without locks (plain http on another machine) each tab reads for itself.
+    if (!navigator.locks) return void read();
     this.#channel = new BroadcastChannel('agentd-events');
     this.#channel.onmessage = ({ data }: MessageEvent<Shared>) => {
       if ('event' in data) this.#take(data.event);
       else if ('connected' in data) this.#show(data.connected);
     };
-    const read = () => this.#read(end.signal);
-    // Without locks (plain http on another machine) each tab reads for itself.
-    if (navigator.locks) void navigator.locks.request('agentd-events', { signal: end.signal }, read).catch(() => {});
-    else void read();
+    void navigator.locks.request('agentd-events', { signal: end.signal }, read).catch(() => {});
   }
 
   stop() {

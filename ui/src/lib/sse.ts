@@ -6,6 +6,9 @@ export interface ServerEvent {
   data: string;
 }
 
+/** The daemon writes each 15 seconds at least: nothing for so long comes from a connection that is there no more. */
+const SILENT_MS = 45_000;
+
 /** Reads Server-Sent Events of a request; `EventSource` can send neither a body nor a header. */
 export async function* serverEvents(path: string, init: RequestInit): AsyncGenerator<ServerEvent> {
   const headers = { Accept: 'text/event-stream', ...CSRF, ...(init.headers as Record<string, string>) };
@@ -16,7 +19,8 @@ export async function* serverEvents(path: string, init: RequestInit): AsyncGener
   let rest = '';
   try {
     while (true) {
-      const { done, value } = await reader.read();
+      const silent = setTimeout(() => void reader.cancel().catch(() => {}), SILENT_MS);
+      const { done, value } = await reader.read().finally(() => clearTimeout(silent));
       if (done) return;
       const blocks = (rest + value).split('\n\n');
       rest = blocks.pop() ?? '';

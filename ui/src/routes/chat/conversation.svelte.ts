@@ -1,6 +1,7 @@
 import { ApiError, api, asApiError, ok, type Schemas } from '../../lib/api';
 import { approvals } from '../../lib/approvals.svelte';
 import { serverEvents, type ServerEvent } from '../../lib/sse';
+import { toastError } from '../../lib/ui/toast.svelte';
 import { conversations, type Entry } from './conversations.svelte';
 
 export interface ToolCall {
@@ -69,7 +70,14 @@ function unsent(content: string): Unsent {
 
 /** The daemon is not done with the former reply, or writes one that was asked for elsewhere; or it has too much to do. */
 function isForLater(problem: unknown): boolean {
-  return [408, 409, 429].includes(asApiError(problem).status);
+  const { status, code } = asApiError(problem);
+  return [408, 409, 429].includes(status) && code !== 'budget_exhausted';
+}
+
+/** Nothing was begun, and the same request will be refused again. */
+function isRefusal(problem: unknown): boolean {
+  const { status, code } = asApiError(problem);
+  return (status >= 400 && status < 500 && code !== 'still_under_way') || code === 'no_model';
 }
 
 function randomKey(): string {
@@ -101,6 +109,7 @@ export class Conversation {
   /** A whole sentence of the reply, for those who listen. */
   announced = $state('');
 
+  #draft = $state('');
   /** A reply has ended, and what the daemon made of it is being read. */
   #settling = $state(false);
   /** Sent, and not known to have arrived. */
@@ -111,6 +120,19 @@ export class Conversation {
     this.id = id;
     if (!id) this.loaded = true;
     else this.queue = JSON.parse(sessionStorage.getItem(`queue:${id}`) ?? '[]');
+    this.#draft = localStorage.getItem(`draft:${id ?? 'new'}`) ?? '';
+  }
+
+  /** What is typed and not sent: kept over reloads, and while somebody has to sign in again. */
+  get draft(): string {
+    return this.#draft;
+  }
+
+  set draft(text: string) {
+    this.#draft = text;
+    const place = `draft:${this.id ?? 'new'}`;
+    if (text) localStorage.setItem(place, text);
+    else localStorage.removeItem(place);
   }
 
   get busy(): boolean {
@@ -124,7 +146,10 @@ export class Conversation {
       const wanted = Math.max(FIRST, Math.min(KEPT, this.messages.length));
       const offset = Math.max(0, count - wanted);
       let found = await this.#page(offset, 200);
-      if (found.message_count > offset + found.messages.length) found = await this.#page(Math.max(0, found.message_count - wanted), 200);
+      // There are more by now, or some were cut off.
+      const first = Math.max(0, found.message_count - wanted);
+      if (first < offset || found.message_count > offset + 200) found = await this.#page(first, 200);
+      else if (!this.loaded) found.messages.splice(0, first - offset);
       this.#take(found);
       this.problem = null;
       const last = found.messages.at(-1);
@@ -136,8 +161,17 @@ export class Conversation {
     this.loaded = true;
   }
 
-  #page(offset: number, limit: number) {
-    return ok(api.GET('/api/chat/conversations/{id}', { params: { path: { id: this.id! }, query: { offset, limit } } }));
+  async #page(offset: number, limit: number) {
+    const part = (offset: number, limit: number) =>
+      ok(api.GET('/api/chat/conversations/{id}', { params: { path: { id: this.id! }, query: { offset, limit } } }));
+    const found = await part(offset, limit);
+    // An answer ends early where its messages are long.
+    while (found.messages.length < Math.min(limit, found.message_count - offset)) {
+      const { messages } = await part(offset + found.messages.length, limit - found.messages.length);
+      if (messages.length === 0) break;
+      found.messages.push(...messages);
+    }
+    return found;
   }
 
   #take({ messages, ...entry }: Schemas['ConversationWithMessages']) {
@@ -149,15 +183,20 @@ export class Conversation {
       const next = shown(message);
       if (!before) return next;
       // What was seen as it came knows more: the order of words and tools, how long they took, what it cost.
-      const keeps = before.parts.length > 0 && message.role === 'assistant';
+      const isWhole = this.session !== null || before.status !== 'running';
+      const keeps = before.parts.length > 0 && message.role === 'assistant' && isWhole;
       return { ...next, key: before.key, sessionId: next.sessionId ?? before.sessionId, parts: keeps ? before.parts : next.parts, tokens: before.tokens, error: before.error, status: this.session && before.status === 'running' ? 'running' : next.status };
     });
   }
 
   async loadEarlier() {
-    const offset = Math.max(0, this.earlier - PAGE);
-    const { messages } = await this.#page(offset, this.earlier - offset);
-    this.messages = [...messages.map(shown), ...this.messages];
+    const end = this.earlier;
+    const offset = Math.max(0, end - PAGE);
+    const { messages } = await this.#page(offset, end - offset);
+    // Asked for twice, or everything was loaded anew meanwhile.
+    if (this.earlier !== end) return;
+    const known = new Set(this.messages.map(({ id }) => id));
+    this.messages = [...messages.filter(({ id }) => !known.has(id)).map(shown), ...this.messages];
     this.earlier = offset;
   }
 
@@ -225,6 +264,11 @@ export class Conversation {
   /** Shows a reply that is already being written, from its beginning, and goes on live. */
   async attach(session: string) {
     if (this.session === session || this.sending) return;
+    if (document.hidden) {
+      // A browser opens six connections to a host, over all tabs: one that nobody looks at waits for the end.
+      conversations.busy.set(this.id!, session);
+      return;
+    }
     // It was begun elsewhere: what it answers is not here yet.
     if (!this.messages.some(({ sessionId }) => sessionId === session)) await this.load();
     if (this.session || this.sending) return;
@@ -258,10 +302,8 @@ export class Conversation {
         }
       } catch (problem) {
         if (follows.signal.aborted) break;
-        const { status } = asApiError(problem);
-        // Refused before anything was written.
-        if (!reply.session && status >= 400 && status < 500) throw problem;
-        if (status === 404) break;
+        if (!reply.session && isRefusal(problem)) throw problem;
+        if (asApiError(problem).status === 404) break;
       }
       if (reply.ended || follows.signal.aborted) break;
       if (reply.session) {
@@ -294,6 +336,7 @@ export class Conversation {
     } catch (problem) {
       this.#putBack(next.content);
       if (isForLater(problem)) this.#sendLater();
+      else toastError(problem);
     }
   }
 
@@ -304,7 +347,16 @@ export class Conversation {
   }
 
   #sendLater() {
-    setTimeout(() => void this.#sendNext(), 1000);
+    setTimeout(async () => {
+      // What is answered now may have been asked elsewhere, and is shown then.
+      if (!this.busy) await this.load();
+      void this.#sendNext();
+    }, 1000);
+  }
+
+  /** Leaves a reply that nobody looks at to the daemon: it is read when somebody does, or when it has ended. */
+  release() {
+    if (this.session && !this.sending) this.#follows?.abort();
   }
 
   async stop() {
@@ -312,13 +364,19 @@ export class Conversation {
     if (session_id) await ok(api.POST('/api/chat/sessions/{session_id}/cancel', { params: { path: { session_id } } }));
   }
 
-  /** Says `content` in place of a message of the owner, and forgets what came after it. */
-  async sayAgain(message: Message, content: string) {
-    if (!this.id || this.busy) return;
+  /** Says `content` in place of a message of the owner, and forgets what came after it; answers whether it could. */
+  async sayAgain(message: Message, content: string): Promise<boolean> {
+    if (!this.id || this.busy) return false;
     this.sending = true;
     try {
+      // What stands before the first that is shown stays.
+      if (this.earlier > 0 && this.messages[0]?.key === message.key) await this.loadEarlier();
       const at = this.messages.findIndex(({ key }) => key === message.key);
       const before = this.messages[at - 1];
+      if (at < 0 || (before ? !before.id : this.earlier > 0)) {
+        this.sending = false;
+        return false;
+      }
       const cut = before?.id ? { after_message_id: before.id } : { keep_last: 0 };
       await ok(api.POST('/api/chat/messages/truncate', { body: { conversation_id: this.id, ...cut } }));
       this.messages = this.messages.slice(0, at);
@@ -326,7 +384,15 @@ export class Conversation {
       this.sending = false;
       throw problem;
     }
-    await this.#send(unsent(content));
+    try {
+      await this.#send(unsent(content));
+    } catch (problem) {
+      // What it takes the place of is gone, so it waits where it can be seen.
+      this.#putBack(content);
+      if (!isForLater(problem)) throw problem;
+      this.#sendLater();
+    }
+    return true;
   }
 
   /** Adds something without an answer. */
@@ -409,6 +475,7 @@ class Reply {
       conversations.adopt(conversation);
     }
     conversations.busy.set(conversation_id, session_id);
+    conversations.boundStreams(conversation);
     let message = conversation.messages.find(({ id }) => id === message_id);
     if (!message) {
       conversation.messages.push({ key: message_id, id: message_id, role: 'assistant', parts: [], status: 'running', sessionId: session_id, at: new Date().toISOString() });

@@ -6,6 +6,8 @@ import { Conversation } from './conversation.svelte';
 export type Entry = Schemas['ConversationView'];
 const PAGE = 50;
 const KEPT_OPEN = 20;
+/** Replies that are read at once: a browser opens six connections to a host, over all tabs. */
+const STREAMS = 3;
 
 /** All conversations, and those that were opened: they go on while another one, or another view, is shown. */
 class Conversations {
@@ -19,6 +21,8 @@ class Conversations {
   open = new SvelteMap<string, Conversation>();
   /** Where a reply is being written, here or elsewhere. */
   busy = new SvelteMap<string, string>();
+  /** The one that is looked at. */
+  shown: string | null = null;
   #started = false;
 
   start() {
@@ -32,6 +36,9 @@ class Conversations {
       this.busy.clear();
       void this.load();
       for (const conversation of this.open.values()) void conversation.load();
+    });
+    document.addEventListener('visibilitychange', () => {
+      if (!document.hidden && this.shown && this.open.has(this.shown)) this.get(this.shown);
     });
   }
 
@@ -59,6 +66,8 @@ class Conversations {
     } else if (type === 'task.completed' || type === 'task.failed') {
       this.busy.delete(id);
       void this.load();
+      const open = this.open.get(id);
+      if (open && !open.busy) void open.load();
     }
   }
 
@@ -93,8 +102,18 @@ class Conversations {
       this.#forget();
       this.open.set(id, conversation);
       void conversation.load();
+    } else if (this.busy.has(id) && !conversation.busy) {
+      // Its reply is read no more, or was begun while nobody looked.
+      void conversation.load();
     }
     return conversation;
+  }
+
+  /** Ends the reading of replies that are not looked at, those of the oldest conversations first. */
+  boundStreams(newest: Conversation) {
+    const read = [...this.open.values()].filter((open) => open.session !== null);
+    const others = read.filter((open) => open !== newest && open.id !== this.shown);
+    for (const open of others.slice(0, Math.max(0, read.length - STREAMS))) open.release();
   }
 
   /** Conversations in which nothing happens any more are loaded again when somebody comes back to them. */
@@ -107,7 +126,11 @@ class Conversations {
 
   /** Keeps a conversation that got its id with its first reply. */
   adopt(conversation: Conversation) {
-    if (conversation.id) this.open.set(conversation.id, conversation);
+    if (!conversation.id) return;
+    this.open.set(conversation.id, conversation);
+    // What is being typed belongs to it, not to the next new one.
+    localStorage.removeItem('draft:new');
+    conversation.draft = conversation.draft;
   }
 
   async change(id: string, change: Schemas['ConversationChange']) {
