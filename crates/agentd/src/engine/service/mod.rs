@@ -113,10 +113,7 @@ impl Engine {
     /// be more.
     pub(super) async fn wake_decided(&self) -> Result<WorkerReport, EngineError> {
         let decided = store::parked::list_decided(&mut self.0.context.db.read().await?, WOKEN_A_BATCH).await?;
-        let mut items = 0;
-        for id in &decided {
-            items += u64::from(park::wake(&self.0, id).await?);
-        }
+        let items = park::wake_all(&self.0, &decided).await?;
         Ok(WorkerReport { items, has_more: items > 0 && decided.len() == WOKEN_A_BATCH as usize })
     }
 

@@ -72,9 +72,6 @@ impl EngineState {
         // Those that wait are held by nobody: any replica may end them.
         let waiting = store::parked::list_decided(&mut read, WOKEN_A_BATCH).await?;
         drop(read);
-        for id in &waiting {
-            park::wake(self, id).await?;
-        }
-        Ok(())
+        park::wake_all(self, &waiting).await.map(|_| ())
     }
 }

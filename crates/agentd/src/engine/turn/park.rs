@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use agentd_base::trace;
 use agentd_llm::{ModelBackend, ModelError, ModelErrorCode, ModelRequest, ModelStream};
-use agentd_store::Tx;
+use agentd_store::{StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,7 @@ use tracing::Instrument as _;
 
 use super::tool_round::{AfterTools, logged};
 use super::{End, Log, Spent, Turn};
+use crate::agents::AgentError;
 use crate::engine::error::EngineError;
 use crate::engine::live::Stop;
 use crate::engine::model::{Approval, CallProgress, Round, Session, SessionId, ToolUse};
@@ -140,9 +141,33 @@ pub(in crate::engine) async fn wake(engine: &Arc<EngineState>, id: &SessionId) -
     engine.supervise();
     let session = Session { owner: engine.holder.as_str().to_owned(), waiting_since: None, ..session };
     let (place, span) = (session.trace.turn(), turn_span(&session));
-    let turn = restore(engine, session, &state, running).await?;
+    let turn = match restore(engine, session, &state, running).await {
+        Ok(turn) => turn,
+        Err(error) => {
+            if matches!(error, EngineError::Lost | EngineError::Agent(AgentError::NotFound { .. })) {
+                // It can never go on. Without its state it does not wait again, and is ended as one that nobody holds.
+                let lost = id.clone();
+                let forget = async move |tx: &mut Tx| store::parked::delete_state(tx, &lost).await;
+                engine.context.db.write::<_, StoreError, _>(forget).await?;
+            }
+            return Err(error);
+        }
+    };
     tokio::spawn(trace::within(Some(place), turn).instrument(span));
     Ok(true)
+}
+
+/// Takes up each of these that it can; answers how many. One that cannot go on keeps no other waiting.
+pub(in crate::engine) async fn wake_all(engine: &Arc<EngineState>, ids: &[SessionId]) -> Result<u64, EngineError> {
+    let mut woken = 0;
+    for id in ids {
+        match wake(engine, id).await {
+            Ok(is_woken) => woken += u64::from(is_woken),
+            Err(error @ (EngineError::Store(_) | EngineError::Agent(AgentError::Store(_)))) => return Err(error),
+            Err(error) => tracing::warn!(session = %id, %error, "a waiting turn cannot go on"),
+        }
+    }
+    Ok(woken)
 }
 
 /// The turn as it stood, and how it goes on. From here on it ends one way or another.

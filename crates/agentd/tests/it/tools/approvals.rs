@@ -1,5 +1,6 @@
 //! Approvals: asked for, answered, expired, carried over a restart.
 
+use agentd_store::{StoreError, Tx, args};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -174,11 +175,26 @@ async fn wait_until_parked(bench: &Bench, session: &str) {
     loop {
         let mut read = db.read().await.expect("a connection");
         let sql = "SELECT 1 FROM sessions WHERE id = $1 AND waiting_since IS NOT NULL";
-        if read.fetch_optional(sql, agentd_store::args![session]).await.expect("a row").is_some() {
+        if read.fetch_optional(sql, args![session]).await.expect("a row").is_some() {
             return;
         }
         eventually.look_again().await;
     }
+}
+
+/// Another conversation that waits for an approval; answers its session.
+async fn park_anew(bench: &Bench) -> String {
+    let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
+    let mut stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
+    let session = started(&[stream.next().await.expect("start")], "session_id");
+    wait_until_parked(bench, &session).await;
+    session
+}
+
+async fn status(bench: &Bench, session: &str) -> Option<String> {
+    let mut read = bench.talk.app.running().context().db.read().await.expect("a connection");
+    let row = read.fetch_optional("SELECT status FROM sessions WHERE id = $1", args![session]).await.expect("a row");
+    row.map(|row| row.get("status").expect("a status"))
 }
 
 #[tokio::test]
@@ -250,6 +266,44 @@ async fn a_deleted_agent_asks_for_nothing_any_more() {
     drop(stream);
     bench.talk.app.run_workers().await;
     assert_eq!((bench.runs(), bench.answer(&pending["id"], json!({"decision": "approve"})).await), (0, 404));
+}
+
+#[tokio::test]
+async fn a_waiting_turn_of_an_agent_that_is_gone_keeps_no_daemon_from_starting() {
+    let mut bench = Bench::with(vec![calls(&[("act", json!({}))])]).await;
+    let session = park_anew(&bench).await;
+    // As a daemon leaves it that is killed right after the deletion.
+    let gone = async |tx: &mut Tx| {
+        let now = tx.clock().now();
+        tx.execute("UPDATE agents SET deleted_at = $1", args![now]).await?;
+        tx.execute("UPDATE sessions SET cancel_requested = 1", args![]).await
+    };
+    bench.talk.app.running().context().db.write::<_, StoreError, _>(gone).await.expect("changed");
+    bench.restart().await;
+    bench.talk.app.run_workers().await;
+    assert_ne!(status(&bench, &session).await.as_deref(), Some("running"));
+    bench.restart().await;
+    assert_eq!(bench.runs(), 0);
+}
+
+#[tokio::test]
+async fn a_waiting_turn_that_cannot_be_read_ends_and_keeps_no_other_waiting() {
+    let mut bench = Bench::with(vec![calls(&[("act", json!({}))]), calls(&[("act", json!({}))]), says("Done.")]).await;
+    let (broken, whole) = (park_anew(&bench).await, park_anew(&bench).await);
+    let lost = broken.clone();
+    let spoil = async move |tx: &mut Tx| {
+        tx.execute("UPDATE parked_turns SET state = '{}' WHERE session_id = $1", args![&lost]).await?;
+        // Decided while nobody looks.
+        tx.execute("UPDATE approvals SET status = 'approved'", args![]).await
+    };
+    bench.talk.app.running().context().db.write::<_, StoreError, _>(spoil).await.expect("changed");
+    bench.restart().await;
+    bench.talk.app.run_workers().await;
+    assert_eq!(status(&bench, &broken).await.as_deref(), Some("interrupted"));
+    let mut eventually = Eventually::new();
+    while status(&bench, &whole).await.as_deref() != Some("done") {
+        eventually.look_again().await;
+    }
 }
 
 #[tokio::test]
