@@ -92,6 +92,15 @@ impl<S: Clone + Eq + Hash> Admission<S> {
         })
     }
 
+    /// Takes back that a message was let in: it could not be kept, so it comes again.
+    pub fn put_back(&self, sender: &S) {
+        let mut buckets = self.buckets.lock();
+        let Buckets { of, in_all } = &mut *buckets;
+        for bucket in of.get_mut(sender).into_iter().chain(in_all) {
+            bucket.put_back();
+        }
+    }
+
     /// A sender that is there no more.
     pub fn forget(&self, sender: &S) {
         self.buckets.lock().of.remove(sender);

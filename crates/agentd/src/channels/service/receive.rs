@@ -25,6 +25,20 @@ enum Standing {
     Refused,
 }
 
+/// Senders of messages that are let in and not stored yet. What is not stored comes again, and must not count twice.
+struct Admitted<'a> {
+    admission: &'a Admission<String>,
+    senders: Vec<String>,
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        for sender in &self.senders {
+            self.admission.put_back(sender);
+        }
+    }
+}
+
 impl Channels {
     /// Takes a request of a platform; answers what the platform is to get, after what came is stored.
     ///
@@ -59,11 +73,7 @@ impl Channels {
         let mut messages = Vec::new();
         for incoming in incoming {
             match incoming {
-                Incoming::Message(message) if is_for_agent(channel.rules.groups, &message) => {
-                    if self.admit(channel.platform, &message)? {
-                        messages.push(message);
-                    }
-                }
+                Incoming::Message(message) if is_for_agent(channel.rules.groups, &message) => messages.push(message),
                 Incoming::Message(_) => {}
                 Incoming::Decision(decision) => self.decide(channel, decision).await?,
                 Incoming::Undelivered(failure) => self.note_undelivered(channel, failure).await?,
@@ -72,16 +82,30 @@ impl Channels {
         if messages.is_empty() {
             return Ok(());
         }
-        self.admission(channel.platform)?.check_backlog(&self.0.context).await?;
+        let admission = self.admission(channel.platform)?;
+        admission.check_backlog(&self.0.context).await?;
+        let mut admitted = Admitted { admission, senders: Vec::new() };
+        let mut kept = Vec::new();
+        for message in messages {
+            if self.admit(admission, &message)? {
+                admitted.senders.push(message.sender.id.clone());
+                kept.push(message);
+            }
+        }
+        if kept.is_empty() {
+            return Ok(());
+        }
         let (this, channel) = (self.clone(), Arc::clone(channel));
         let work = async move |tx: &mut Tx| {
             let mut outcomes = Vec::new();
-            for message in &messages {
+            for message in &kept {
                 outcomes.push(this.store(tx, &channel, message).await?);
             }
             Ok::<_, StoreError>(outcomes)
         };
-        for outcome in self.0.context.db.write(work).await? {
+        let outcomes = self.0.context.db.write(work).await?;
+        admitted.senders.clear();
+        for outcome in outcomes {
             self.0.counts.count(outcome);
         }
         Ok(())
@@ -93,8 +117,8 @@ impl Channels {
 
     /// Whether it is taken. What one sender writes too fast is dropped: were it refused, the platform would send it
     /// again and again, before everybody else's.
-    fn admit(&self, platform: Platform, message: &IncomingMessage) -> Result<bool, ChannelError> {
-        match self.admission(platform)?.admit(&message.sender.id, self.0.context.clock.now()) {
+    fn admit(&self, admission: &Admission<String>, message: &IncomingMessage) -> Result<bool, ChannelError> {
+        match admission.admit(&message.sender.id, self.0.context.clock.now()) {
             Ok(()) => Ok(true),
             Err(Refusal::TooFast { .. }) => {
                 self.0.counts.count(Outcome::RateLimited);

@@ -31,6 +31,21 @@ async fn what_one_sender_floods_is_dropped_and_nobody_else_is_held_up() {
 }
 
 #[tokio::test]
+async fn what_could_not_be_stored_does_not_count_against_its_sender() {
+    let channel = open().await;
+    let message = channel.telegram.message(1, ADA, "/help");
+    channel.refuse("/help").await;
+    // More often than a sender may write in a minute.
+    for _ in 0..70 {
+        assert!(channel.post(&message).await.status.is_server_error());
+    }
+    channel.accept().await;
+    channel.post(&message).await.expect_status(200);
+    channel.settle().await;
+    assert_eq!(channel.sent().len(), 1);
+}
+
+#[tokio::test]
 async fn a_platform_that_wants_us_to_wait_is_waited_for() {
     let channel = open().await;
     // The bot asks for its own name once.

@@ -16,6 +16,7 @@ mod turns;
 use agentd_chat_platforms::WebhookRequest;
 use agentd_chat_platforms::telegram::fake::FakeTelegram;
 use agentd_llm::fake::Script;
+use agentd_store::{StoreError, Tx, args};
 use serde_json::{Value, json};
 
 use crate::support::talk::Talk;
@@ -106,6 +107,32 @@ impl Channel {
 
     async fn turns_end(&self) {
         turns_end(self.app()).await;
+    }
+
+    /// No message of this content can be stored until [`accept`](Self::accept); everything else goes on.
+    async fn refuse(&self, content: &str) {
+        self.alter(match self.app().database_url() {
+            Some(_) => {
+                format!("ALTER TABLE channel_messages ADD CONSTRAINT refused CHECK (content <> '{content}') NOT VALID")
+            }
+            None => format!(
+                "CREATE TRIGGER refused BEFORE INSERT ON channel_messages WHEN NEW.content = '{content}' \
+                 BEGIN SELECT RAISE(ABORT, 'refused'); END"
+            ),
+        })
+        .await;
+    }
+
+    async fn accept(&self) {
+        let is_server = self.app().database_url().is_some();
+        let sql =
+            if is_server { "ALTER TABLE channel_messages DROP CONSTRAINT refused" } else { "DROP TRIGGER refused" };
+        self.alter(sql.to_owned()).await;
+    }
+
+    async fn alter(&self, sql: String) {
+        let alter = async move |tx: &mut Tx| tx.execute(sql.clone(), args![]).await;
+        self.app().running().context().db.write::<_, StoreError, _>(alter).await.expect("altered");
     }
 
     /// What was sent to the platform, the texts alone.
