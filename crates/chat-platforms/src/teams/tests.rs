@@ -363,8 +363,11 @@ proptest! {
         let _ = adapter(TeamsConfig::default(), &MockClock::new(NOW)).read(&activity);
     }
 
+    // Repeated, so that it stays an alternative of its own: two classes become one, with few signs of markup in it.
     #[test]
-    fn every_part_is_within_the_limit_and_well_formed(text in "(\\PC|[\\n*_`>#~|<&-]){0,600}", times in 1_usize..60) {
+    fn every_part_is_within_the_limit_and_well_formed(
+        text in "(\\PC|[\\n*_`>#~|<&-]{1,3}){0,600}", times in 1_usize..60
+    ) {
         for part in adapter(TeamsConfig::default(), &MockClock::new(NOW)).render(&text.repeat(times)) {
             prop_assert!(part.len() <= write::MAX_TEXT && !part.trim().is_empty());
             prop_assert_eq!(super::fake_service::check_markdown(&part), Ok(()), "{}", part);
