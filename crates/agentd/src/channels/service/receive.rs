@@ -64,24 +64,35 @@ impl Channels {
     /// Stores what came, however it came.
     ///
     /// # Errors
-    /// `TooFast`, `Overloaded`, or the store's refusal. Then nothing was stored.
+    /// `TooFast`, `Overloaded`, or the store's refusal. Then all of it may be taken again.
     pub(in crate::channels) async fn take(
         &self,
         channel: &Arc<Channel>,
         incoming: Vec<Incoming>,
     ) -> Result<(), ChannelError> {
-        let mut messages = Vec::new();
+        let (mut messages, mut decisions, mut undelivered) = (Vec::new(), Vec::new(), Vec::new());
         for incoming in incoming {
             match incoming {
                 Incoming::Message(message) if is_for_agent(channel.rules.groups, &message) => messages.push(message),
                 Incoming::Message(_) => {}
-                Incoming::Decision(decision) => self.decide(channel, decision).await?,
-                Incoming::Undelivered(failure) => self.note_undelivered(channel, failure).await?,
+                Incoming::Decision(decision) => decisions.push(decision),
+                Incoming::Undelivered(failure) => undelivered.push(failure),
             }
         }
-        if messages.is_empty() {
-            return Ok(());
+        if !messages.is_empty() {
+            self.take_messages(channel, messages).await?;
         }
+        for failure in undelivered {
+            self.note_undelivered(channel, failure).await?;
+        }
+        // Last: what fails comes again as a whole, and a decision that comes again is told that it was made already.
+        for decision in decisions {
+            self.decide(channel, decision).await?;
+        }
+        Ok(())
+    }
+
+    async fn take_messages(&self, channel: &Arc<Channel>, messages: Vec<IncomingMessage>) -> Result<(), ChannelError> {
         let admission = self.admission(channel.platform)?;
         admission.check_backlog(&self.0.context).await?;
         let mut admitted = Admitted { admission, senders: Vec::new() };

@@ -5,6 +5,7 @@ use agentd_llm::fake::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{Channel, STRANGER};
+use crate::support::Eventually;
 use crate::support::talk::COUNTED;
 
 /// Writes a file when it may, and says so.
@@ -27,14 +28,13 @@ pub async fn pending(channel: &Channel) -> Vec<Value> {
     all["approvals"].as_array().unwrap().clone()
 }
 
-#[tokio::test]
-async fn somebody_who_was_let_in_approves_with_a_button() {
-    let channel = Channel::closed(writes()).await;
+/// Has a turn ask somebody who was let in; answers the question.
+async fn ask(channel: &Channel) -> Value {
     channel.set(json!({"tools": ["write_file"]})).await;
-    let_in(&channel, STRANGER).await;
+    let_in(channel, STRANGER).await;
     channel.post(&channel.telegram.message(1, STRANGER, "Write it down.")).await.expect_status(200);
-    let mut eventually = crate::support::Eventually::new();
-    while pending(&channel).await.is_empty() {
+    let mut eventually = Eventually::new();
+    while pending(channel).await.is_empty() {
         channel.app().run_workers().await;
         eventually.look_again().await;
     }
@@ -42,6 +42,13 @@ async fn somebody_who_was_let_in_approves_with_a_button() {
     channel.app().run_workers().await;
     let asked = channel.telegram.sent().pop().unwrap();
     assert!(asked["text"].as_str().unwrap().contains("write_file"), "{asked}");
+    asked
+}
+
+#[tokio::test]
+async fn somebody_who_was_let_in_approves_with_a_button() {
+    let channel = Channel::closed(writes()).await;
+    let asked = ask(&channel).await;
     let buttons = asked["reply_markup"]["inline_keyboard"].to_string();
     let id = pending(&channel).await[0]["id"].as_str().unwrap().to_owned();
     assert!(buttons.contains(&format!("approve:{id}")) && buttons.contains(&format!("reject:{id}")), "{buttons}");
@@ -52,4 +59,37 @@ async fn somebody_who_was_let_in_approves_with_a_button() {
     assert_eq!(pending(&channel).await.len(), 0);
     channel.settle().await;
     assert_eq!(channel.sent().last().unwrap(), "Done.");
+}
+
+#[tokio::test]
+async fn what_was_decided_is_said_though_what_came_with_it_is_stored_later() {
+    let channel = Channel::closed(writes()).await;
+    ask(&channel).await;
+    let id = pending(&channel).await[0]["id"].as_str().unwrap().to_owned();
+    channel.refuse("And then?").await;
+    // One batch, which is taken again until all of it is stored.
+    for request in [
+        channel.telegram.press(2, STRANGER, STRANGER, 1, &format!("approve:{id}")),
+        channel.telegram.message(3, STRANGER, "And then?"),
+    ] {
+        channel.telegram.queue_update(serde_json::from_slice(&request.body).unwrap());
+    }
+    channel.set(json!({"mode": "connect"})).await;
+    let mut eventually = Eventually::new();
+    let mut failures = 0;
+    while failures < 3 {
+        failures += usize::from(channel.app().running().daemon.workers.run_until_idle().await.is_err());
+        eventually.look_again().await;
+    }
+    channel.accept().await;
+    let said = || {
+        let edits = channel.telegram.requests().into_iter().filter(|request| request.path == "editMessageText");
+        edits.map(|request| request.body["text"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    while !said().iter().any(|text| text.contains("Approved by Ada")) {
+        channel.app().run_workers().await;
+        eventually.look_again().await;
+    }
+    assert!(!said().iter().any(|text| text.contains("already")), "{:?}", said());
+    assert_eq!(pending(&channel).await.len(), 0);
 }
