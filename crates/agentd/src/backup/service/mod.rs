@@ -239,13 +239,22 @@ impl Backup {
         // One may have started since.
         self.require_alone().await?;
         waiting.write_secrets(&sealed)?;
-        let (committed, database_id) = (waiting.clone(), self.db.database_id().await?);
+        let (committed, before) = (waiting.clone(), self.db.database_id().await?);
+        let database_id = before.clone();
         blocking(move || committed.commit(&database_id)).await?;
         let dump = waiting.path().join(DATABASE);
         let mut dump = tokio::fs::File::open(&dump).await.map_err(BackupError::files("the unpacked database"))?;
         let validators = Arc::clone(&self.validators);
-        let loaded =
-            self.db.load_validated(&mut dump, async move |tx: &mut Tx| validate(&validators, tx).await).await?;
+        let load = self.db.load_validated(&mut dump, async move |tx: &mut Tx| validate(&validators, tx).await);
+        let loaded = match load.await {
+            Ok(loaded) => loaded,
+            // The database may have been replaced without our hearing of it.
+            Err(error) if error.is_unavailable() && !self.db.database_id().await.is_ok_and(|now| now == before) => {
+                std::mem::forget(at_rest);
+                return Err(BackupError::Unfinished { source: Box::new(error.into()) });
+            }
+            Err(error) => return Err(error.into()),
+        };
         let followed = match self.follow_database(waiting).await {
             Ok(()) => self.quiesce.put_in_order().await.map_err(|reason| BackupError::NotInOrder { reason }),
             failed => failed,

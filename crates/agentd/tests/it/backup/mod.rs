@@ -12,8 +12,8 @@ mod turns;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use agentd::agents::ValidateAgents;
 use agentd::backup::{Backup, BackupError, Quiesce, RestoreReport, RestoreValidators, Unreadable, WhileBusy};
@@ -26,6 +26,7 @@ use agentd::settings::{Registry, ValidateSettings, Vault};
 use agentd_base::id::IdGenerator;
 use agentd_base::{Entropy, MockClock, Secret, Timestamp, sha256};
 use agentd_otlp::Tracer;
+use agentd_store::testing::faults::{Break, Commit, Proxy};
 use agentd_store::{DatabaseUrl, Db, DbOptions, StoreError, Tx, args};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -38,6 +39,8 @@ use crate::support::{START, ScratchDatabase};
 struct Rest {
     is_resting: Arc<AtomicBool>,
     rests: AtomicU32,
+    /// Loses the answer to the first commit after that.
+    proxy: Mutex<Option<Proxy>>,
 }
 
 impl Quiesce for Rest {
@@ -47,6 +50,9 @@ impl Quiesce for Rest {
             fn drop(&mut self) {
                 self.0.store(false, Ordering::SeqCst);
             }
+        }
+        if let Some(proxy) = &*self.proxy.lock().unwrap() {
+            proxy.plan(Break::Commit(Commit::NotAnswered));
         }
         self.rests.fetch_add(1, Ordering::SeqCst);
         self.is_resting.store(true, Ordering::SeqCst);
@@ -92,12 +98,16 @@ impl Fixture {
     }
 
     async fn on(database: Option<ScratchDatabase>) -> Self {
+        let address = database.as_ref().map(|database| Secret::new(database.url().to_owned()));
+        Self::at(address, database).await
+    }
+
+    async fn at(address: Option<Secret>, database: Option<ScratchDatabase>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let data_dir = DataDir::open(&folder.path().join("data")).unwrap();
         let clock = MockClock::new(Timestamp::parse(START).unwrap()).clock();
         let entropy = Entropy::system();
         let ids = IdGenerator::new(clock.clone(), entropy.clone());
-        let address = database.as_ref().map(|database| Secret::new(database.url().to_owned()));
         let db = Db::open(DbOptions {
             url: DatabaseUrl::parse(address.as_ref(), data_dir.root()).unwrap(),
             data_dir: data_dir.root().to_path_buf(),

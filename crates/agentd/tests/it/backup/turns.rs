@@ -47,6 +47,22 @@ async fn what_a_killed_restore_left_is_finished_or_forgotten() {
     }
 }
 
+#[tokio::test]
+async fn a_daemon_that_did_not_hear_of_its_new_database_stays_at_rest_until_the_next_start() {
+    let Some(database) = ScratchDatabase::create().await else { return };
+    let (proxy, address) = Proxy::before(database.url()).unwrap();
+    let fixture = filled(Fixture::at(Some(Secret::new(address)), Some(database)).await).await;
+    let (before, archive) = (fixture.state().await, fixture.archive(None).await);
+    fixture.set_mark("later").await;
+    fixture.write("agents/ada/notes.txt", b"forget");
+    *fixture.rest.proxy.lock().unwrap() = Some(proxy);
+    let outcome = fixture.restore(&archive, None).await;
+    assert!(matches!(outcome, Err(BackupError::Unfinished { .. })), "{outcome:?}");
+    assert!(fixture.rest.is_resting.load(Ordering::SeqCst));
+    assert!(fixture.backup.finish_interrupted(WhileBusy::Refuse).await.unwrap());
+    assert_eq!((fixture.state().await, fixture.leftovers()), (before, Vec::new()));
+}
+
 impl Fixture {
     /// The backups of another daemon that shares the data directory and the database.
     fn replica(&self) -> Backup {
