@@ -248,6 +248,27 @@ async fn a_database_that_fails_makes_it_unready_and_loses_nothing() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_whose_beginning_was_kept_but_not_answered_is_made() {
+    let (talk, below) = start().await;
+    let Below::Server(proxy) = below else { return };
+    let app = &talk.app;
+    let begin = || app.post("/api/backups").header("Idempotency-Key", "once").json(&json!({}));
+    proxy.plan(Break::Commit(Commit::NotAnswered));
+    begin().send().await.expect_error(503, "database_unavailable");
+    assert_eq!(proxy.broken(), 1);
+    let begun = begin().send().await.expect_status(202).json();
+    let mut eventually = Eventually::new();
+    let work = loop {
+        let work = app.get("/api/backups/work").send().await.expect_status(200).json()["work"].clone();
+        if work["state"] != "running" {
+            break work;
+        }
+        eventually.look_again().await;
+    };
+    assert_eq!((&work["name"], &work["state"]), (&begun["name"], &json!("done")), "{work}");
+}
+
 fn name_in(event: &Value) -> String {
     event["data"]["name"].as_str().unwrap_or_default().to_owned()
 }

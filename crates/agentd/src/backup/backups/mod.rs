@@ -198,10 +198,14 @@ impl Backups {
         let work = self.begin_work(folder, WorkKind::Backup, name, Vec::new()).await?;
         let recorded = work.clone();
         let record = async move |tx: &mut Tx| recorder.record(tx, &recorded).await;
-        if let Err(error) = self.context.db.write::<_, StoreError, _>(record).await {
-            self.end_work(work, Err(&BackupError::Busy)).await;
+        let recorded = self.context.db.write::<_, StoreError, _>(record).await;
+        if let Err(error) = &recorded
+            && !error.is_unavailable()
+        {
+            let error = error.clone().into();
+            self.end_work(work, Err(&error)).await;
             self.under_way.lock().take();
-            return Err(error.into());
+            return Err(error);
         }
         self.written.store(0, Ordering::Relaxed);
         let (this, begun) = (self.clone(), work.clone());
@@ -220,6 +224,8 @@ impl Backups {
             drop(turn);
             under_way.take();
         });
+        // One that failed may have been recorded all the same, and whoever asks again is told that this is under way.
+        recorded?;
         Ok(Some(begun))
     }
 
