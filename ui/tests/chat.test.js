@@ -242,6 +242,30 @@ test('more replies at once than a browser has connections hold nothing up', asyn
   }
 });
 
+test('the keys of the inbox answer what is marked, never what came meanwhile', async () => {
+  const [agent] = (await it.call('GET', '/api/agents')).agents;
+  await it.show('/approvals');
+  const ask = async () => {
+    const { id } = await it.call('POST', '/api/chat/conversations', { agent_id: agent.id, execution_mode: 'approval_required' });
+    const body = JSON.stringify({ conversation_id: id, content: 'write a file' });
+    await page.evaluate((body) => void fetch('/api/chat/messages/stream', { method: 'POST', headers: { 'Content-Type': 'application/json', 'X-Svc-Csrf': '1' }, body }), body);
+    const card = page.getByRole('listitem').filter({ has: page.locator(`a[href="/chat/${id}"]`) });
+    await card.waitFor();
+    return card;
+  };
+  const first = await ask();
+  // The second key of a shortcut answers nothing.
+  await page.keyboard.press('g');
+  await page.keyboard.press('a');
+  const second = await ask();
+  assert.equal(await first.count(), 1);
+  await page.keyboard.press('r');
+  await first.waitFor({ state: 'detached' });
+  assert.equal(await second.count(), 1);
+  await page.keyboard.press('r');
+  await page.getByRole('heading', { name: 'Nothing waits for you' }).waitFor();
+});
+
 test('a conversation is found, renamed and deleted, and a draft is kept', async () => {
   await newConversation();
   await say('the one to be renamed');

@@ -11,7 +11,9 @@ export interface NewKey {
 /** Sets a provider up and asks it whether that works; a first key that does not is not kept. */
 export async function tryProvider(provider: Provider, given: NewKey): Promise<Schemas['ProviderTestView']> {
   const path = { id: provider.id };
-  const body = Object.fromEntries(Object.entries(given).filter(([, value]) => value));
+  // A key that is left out stays; an address or a model that was emptied is the usual one again.
+  const { api_key, base_url, default_model } = given;
+  const body = { ...(api_key && { api_key }), base_url: base_url || null, default_model: default_model || null };
   await ok(api.PUT('/api/providers/{id}/key', { params: { path }, body }));
   const result = await ok(api.POST('/api/providers/{id}/test', { params: { path } }));
   if (!result.ok) {

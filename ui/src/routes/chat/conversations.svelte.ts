@@ -1,5 +1,6 @@
 import { SvelteMap } from 'svelte/reactivity';
 import { api, ok, type Schemas } from '../../lib/api';
+import { joined } from '../../lib/lists';
 import { live } from '../../lib/live.svelte';
 import { Conversation } from './conversation.svelte';
 
@@ -90,8 +91,7 @@ class Conversations {
 
   async more() {
     const { conversations, total } = await ok(api.GET('/api/chat/conversations', { params: { query: { limit: PAGE, offset: this.list.length, ...this.#ofProject } } }));
-    const known = new Set(this.list.map(({ id }) => id));
-    this.list = [...this.list, ...conversations.filter(({ id }) => !known.has(id))];
+    this.list = joined(this.list, conversations, ({ id }) => id);
     this.total = total;
   }
 

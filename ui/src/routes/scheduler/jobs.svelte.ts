@@ -1,4 +1,5 @@
 import { api, ok, type Schemas } from '../../lib/api';
+import { joined } from '../../lib/lists';
 import type { LiveEvent } from '../../lib/live.svelte';
 
 export type Job = Schemas['JobView'];
@@ -28,7 +29,7 @@ class Jobs {
       // What was shown stays shown when it is loaded anew.
       const limit = more ? PAGE : Math.min(200, Math.max(PAGE, this.list?.length ?? 0));
       const found = await ok(api.GET('/api/scheduler/jobs', { params: { query: { ...query, limit, offset: shown.length } } }));
-      this.list = [...shown, ...found.jobs];
+      this.list = joined(shown, found.jobs, ({ id }) => id);
       this.count = found.count;
       this.problem = null;
     } catch (error) {
