@@ -13,15 +13,25 @@ class Confirmation {
 
 export const confirmation = new Confirmation();
 
-/** Between two questions, so that nobody answers the second one with the press that was meant for the first. */
+/** Before a question that waited for another one: nobody is to answer it with the press that was meant for that. */
 const PAUSE_MS = 300;
-let line: Promise<unknown> = Promise.resolve();
+let asked = 0;
+let line = Promise.resolve();
 
 /** Asks before what cannot be undone: `if (await confirm({ … })) …` */
-export function confirm(question: Question): Promise<boolean> {
-  const answered = line.then(() => ask(question));
-  line = answered.then(() => new Promise((resolve) => setTimeout(resolve, PAUSE_MS)));
-  return answered;
+export async function confirm(question: Question): Promise<boolean> {
+  const before = line;
+  let end = () => {};
+  line = new Promise((resolve) => (end = resolve));
+  asked += 1;
+  if (asked > 1) {
+    await before;
+    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+  }
+  const answer = await ask(question);
+  asked -= 1;
+  end();
+  return answer;
 }
 
 function ask(question: Question): Promise<boolean> {
