@@ -159,6 +159,7 @@ test('a ready-made hook is installed with what it lacks, and what all came to is
   assert.equal(await page.locator('dl > div').filter({ hasText: 'Executions and deliveries' }).locator('dd').first().innerText(), String(total_deliveries));
   const chart = page.locator('figure').filter({ has: page.getByRole('heading', { name: 'What ended' }) });
   await chart.getByText('As a table').click();
+  await chart.locator('tbody td').first().waitFor();
   const sum = async () => (await chart.locator('tbody td').allInnerTexts()).reduce((all, text) => all + Number(text), 0);
   assert.equal(await sum(), total_deliveries);
   // Where nothing ended, how long it took is not known, and not 0.
