@@ -1,35 +1,11 @@
 import { ApiError, api, asApiError, ok, type Schemas } from '../../lib/api';
 import { approvals } from '../../lib/approvals.svelte';
-import { serverEvents, type ServerEvent } from '../../lib/sse';
+import { serverEvents } from '../../lib/sse';
 import { toastError } from '../../lib/ui/toast.svelte';
 import { conversations, type Entry } from './conversations.svelte';
-
-export interface ToolCall {
-  id: string;
-  tool: string;
-  input: unknown;
-  output: unknown;
-  status: Schemas['CallStatus'] | 'waiting';
-  startedAt?: number;
-  endedAt?: number;
-  /** The owner is asked. */
-  approval?: { id: string; expiresAt: string };
-}
-
-export type Part = { kind: 'text'; text: string } | { kind: 'tool'; call: ToolCall };
-
-export interface Message {
-  /** Stays the same while the message gets its id, so that it is not drawn anew. */
-  key: string;
-  id: string | null;
-  role: Schemas['Role'];
-  parts: Part[];
-  status: Schemas['MessageStatus'];
-  sessionId: string | null;
-  at: string;
-  tokens?: { input: number; output: number };
-  error?: { code: string; message: string };
-}
+import { shown, type Message } from './message';
+import { Reply } from './reply';
+import { isForLater, isRefusal, randomKey, unsent, type Unsent } from './unsent';
 
 /** So many messages are shown first: more would take longer to draw than anybody waits. */
 const FIRST = 30;
@@ -37,52 +13,6 @@ const FIRST = 30;
 const PAGE = 60;
 /** What is shown stays when a reply ends, up to so many. */
 const KEPT = 100;
-/** So often what arrived is shown; each token by itself would be drawn more often than a screen can. */
-const FLUSH_MS = 60;
-
-export function textOf(message: Message): string {
-  return message.parts.map((part) => (part.kind === 'text' ? part.text : '')).filter(Boolean).join('\n\n');
-}
-
-function shown(message: Schemas['MessageView']): Message {
-  const calls = message.tool_calls.map((call): Part => ({ kind: 'tool', call: { ...call, output: call.output ?? null } }));
-  return {
-    key: message.id,
-    id: message.id,
-    role: message.role,
-    parts: message.content ? [...calls, { kind: 'text', text: message.content }] : calls,
-    status: message.status,
-    sessionId: message.session_id ?? null,
-    at: message.created_at,
-  };
-}
-
-/** What is to be said, and the request that says it once however often it is sent. */
-interface Unsent {
-  content: string;
-  key: string;
-  body?: string;
-}
-
-function unsent(content: string): Unsent {
-  return { content, key: randomKey() };
-}
-
-/** The daemon is not done with the former reply, or writes one that was asked for elsewhere; or it has too much to do. */
-function isForLater(problem: unknown): boolean {
-  const { status, code } = asApiError(problem);
-  return [408, 409, 429].includes(status) && code !== 'budget_exhausted';
-}
-
-/** Nothing was begun, and the same request will be refused again. */
-function isRefusal(problem: unknown): boolean {
-  const { status, code } = asApiError(problem);
-  return (status >= 400 && status < 500 && code !== 'still_under_way') || code === 'no_model';
-}
-
-function randomKey(): string {
-  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
-}
 
 /** What a new conversation begins with. */
 export interface Beginning {
@@ -418,120 +348,6 @@ export class Conversation {
     this.#underWay = null;
     this.queue = [];
     this.#keep();
-  }
-}
-
-/** The events of one reply, in the message that they make. */
-class Reply {
-  session: string | null = null;
-  ended = false;
-  last = -1;
-  #message: Message | null = null;
-  #text = '';
-  #unsaid = '';
-  #timer: ReturnType<typeof setTimeout> | null = null;
-
-  constructor(private conversation: Conversation) {}
-
-  take({ id, event, data }: ServerEvent) {
-    const seq = Number(id);
-    // A repeated request shows the reply from its beginning.
-    if (id && seq <= this.last) return;
-    if (id) this.last = seq;
-    const body = JSON.parse(data) as Record<string, any>;
-    if (event === 'start') return this.#start(body as { conversation_id: string; message_id: string; session_id: string });
-    if (!this.#message) return;
-    if (event === 'token') {
-      this.#text += body.content;
-      this.#timer ??= setTimeout(() => this.flush(), FLUSH_MS);
-      return;
-    }
-    this.flush();
-    if (event === 'tool_use') {
-      const call = this.#call(body.call_id, body.tool, body.input);
-      Object.assign(call, { status: 'running', startedAt: Date.now() });
-    } else if (event === 'approval_request') {
-      const call = this.#call(body.call_id, body.tool, body.input);
-      Object.assign(call, { status: 'waiting', approval: { id: body.approval_id, expiresAt: body.expires_at } });
-      void approvals.load();
-    } else if (event === 'tool_result') {
-      const call = this.#call(body.call_id, body.tool, null);
-      Object.assign(call, { status: body.status ?? 'done', output: body.output, endedAt: Date.now() });
-    } else if (event === 'done') {
-      this.#end('complete');
-      this.#message.tokens = { input: body.input_tokens, output: body.output_tokens };
-    } else if (event === 'error') {
-      this.#end(body.code === 'cancelled' ? 'cancelled' : 'failed');
-      this.#message.error = { code: body.code, message: body.message };
-    }
-  }
-
-  #start({ conversation_id, message_id, session_id }: { conversation_id: string; message_id: string; session_id: string }) {
-    const { conversation } = this;
-    this.session = session_id;
-    conversation.session = session_id;
-    if (!conversation.id) {
-      conversation.id = conversation_id;
-      conversations.adopt(conversation);
-    }
-    conversations.busy.set(conversation_id, session_id);
-    conversations.boundStreams(conversation);
-    let message = conversation.messages.find(({ id }) => id === message_id);
-    if (!message) {
-      conversation.messages.push({ key: message_id, id: message_id, role: 'assistant', parts: [], status: 'running', sessionId: session_id, at: new Date().toISOString() });
-      message = conversation.messages.at(-1)!;
-    } else {
-      message.parts = [];
-      message.status = 'running';
-    }
-    this.#message = message;
-    void conversations.load();
-  }
-
-  #call(id: string, tool: string, input: unknown): ToolCall {
-    // The message may have been replaced by a fresh one from the daemon, which kept the parts.
-    const message = this.#current();
-    const known = message.parts.find((part) => part.kind === 'tool' && part.call.id === id);
-    if (known?.kind === 'tool') return known.call;
-    message.parts.push({ kind: 'tool', call: { id, tool, input, output: null, status: 'running' } });
-    return (message.parts.at(-1) as Extract<Part, { kind: 'tool' }>).call;
-  }
-
-  #current(): Message {
-    const id = this.#message?.id;
-    const now = this.conversation.messages.find((message) => message.id === id);
-    if (now) this.#message = now;
-    return this.#message!;
-  }
-
-  flush() {
-    if (this.#timer) clearTimeout(this.#timer);
-    this.#timer = null;
-    if (!this.#text || !this.#message) return;
-    const message = this.#current();
-    const part = message.parts.at(-1);
-    if (part?.kind === 'text') part.text += this.#text;
-    else message.parts.push({ kind: 'text', text: this.#text });
-    this.#announce(this.#text);
-    this.#text = '';
-  }
-
-  #announce(text: string) {
-    this.#unsaid += text;
-    const end = Math.max(...['. ', '! ', '? ', '\n'].map((mark) => this.#unsaid.lastIndexOf(mark)));
-    if (end < 0) return;
-    this.conversation.announced = this.#unsaid.slice(0, end + 1).trim();
-    this.#unsaid = this.#unsaid.slice(end + 1);
-  }
-
-  #end(status: Message['status']) {
-    this.ended = true;
-    const message = this.#current();
-    message.status = status;
-    for (const part of message.parts) {
-      if (part.kind === 'tool' && (part.call.status === 'running' || part.call.status === 'waiting')) part.call.status = status === 'complete' ? 'done' : 'cancelled';
-    }
-    if (this.#unsaid.trim()) this.conversation.announced = this.#unsaid.trim();
   }
 }
 
