@@ -20,6 +20,7 @@ mod redact;
 mod secret;
 pub mod template;
 pub mod trace;
+pub mod visible;
 
 pub use backoff::Backoff;
 pub use clock::{Clock, MockClock, Timestamp};
