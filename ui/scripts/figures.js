@@ -115,7 +115,7 @@ try {
     await composer.press('Enter');
     await page.getByRole('button', { name: 'Stop the reply' }).waitFor();
     const begun = performance.now();
-    await page.getByRole('button', { name: 'Answer anew' }).and(page.locator(':enabled')).waitFor();
+    await page.getByRole('button', { name: 'Regenerate' }).and(page.locator(':enabled')).waitFor();
     streams.push({ rate: (RATE * SECONDS) / ((performance.now() - begun) / 1000), longest: Math.max(0, ...(await page.evaluate(() => window.tasks))) });
   }
   console.log(`   longest tasks of each stream: ${streams.map(({ rate, longest }) => `${longest} ms at ${Math.round(rate)} tokens/s`).join(', ')}`);
@@ -149,7 +149,7 @@ try {
       streamed += count;
       try {
         await page.locator('main article').getByText(`Noted, message ${streamed - 1}.`).waitFor();
-        await page.getByRole('button', { name: 'Answer anew' }).and(page.locator(':enabled')).waitFor();
+        await page.getByRole('button', { name: 'Regenerate' }).and(page.locator(':enabled')).waitFor();
       } catch (error) {
         console.log(`! it stands still before message ${streamed - 1}: ${(await page.locator('main').innerText()).slice(-600)}`);
         throw error;

@@ -6,11 +6,20 @@ import { KEY, startProvider } from './provider.js';
 
 let it;
 let provider;
+let rolls = 0;
+let refusals = 0;
+
+/** Answers that differ each time, so that a second answer can be told from the first. */
+function script(asked) {
+  if (/dice/.test(asked)) return { text: `You rolled number ${(rolls += 1)}.` };
+  if (/refused/.test(asked)) return (refusals += 1) % 2 ? { fails: 'The vendor is out of order.' } : { text: 'The vendor works again.' };
+  return null;
+}
 let daemon, page;
 let composer, newConversation, replies, say, settled;
 
 before(async () => {
-  [provider, it] = await Promise.all([startProvider(), begin()]);
+  [provider, it] = await Promise.all([startProvider(script), begin()]);
   ({ daemon, page } = it);
   ({ composer, newConversation, replies, say, settled } = talking(page, daemon));
   await it.call('PUT', '/api/providers/openai/key', { api_key: KEY, base_url: provider.url, default_model: 'fake-model' });
@@ -122,15 +131,68 @@ test('a message is edited and everything after it said anew', async () => {
   await say('second');
   await settled();
   await page.locator('main article').first().hover();
-  await page.getByRole('button', { name: 'Edit and go on from here' }).first().click();
-  await page.getByRole('textbox', { name: 'Edit and go on from here' }).fill('changed');
-  await page.getByRole('button', { name: 'Send anew' }).click();
+  await page.getByRole('button', { name: 'Edit message' }).first().click();
+  await page.getByRole('textbox', { name: 'Edit message' }).fill('changed');
+  await page.getByRole('button', { name: 'Save and resend' }).click();
   await replies().last().getByText('You said: changed').waitFor();
   await settled();
   assert.equal(await page.locator('main article').count(), 2);
-  await page.getByRole('button', { name: 'Answer anew' }).click();
+});
+
+/** Presses Regenerate, and answers what was sent for it. */
+async function regenerate() {
+  const sent = [];
+  const note = (request) => request.method() === 'POST' && sent.push([new URL(request.url()).pathname, request.postDataJSON()]);
+  page.on('request', note);
+  const answered = page.waitForResponse('**/api/chat/messages/stream');
+  await page.getByRole('button', { name: 'Regenerate' }).click();
+  await answered;
+  page.off('request', note);
+  return sent;
+}
+
+test('regenerate replaces the last reply with a new one', async () => {
+  await newConversation();
+  await say('good morning');
+  await settled();
+  await say('throw the dice');
+  await replies().last().getByText('You rolled number 1.').waitFor();
+  await settled();
+  const id = new URL(page.url()).pathname.split('/').at(-1);
+  const before = await it.call('GET', `/api/chat/conversations/${id}`);
+  const [cut, sent] = await regenerate();
+  assert.deepEqual(cut, ['/api/chat/messages/truncate', { conversation_id: id, after_message_id: before.messages[1].id }]);
+  assert.equal(sent[0], '/api/chat/messages/stream');
+  assert.equal(sent[1].content, 'throw the dice');
+  await replies().last().getByText('You rolled number 2.').waitFor();
+  await settled();
+  const { messages } = await it.call('GET', `/api/chat/conversations/${id}`);
+  assert.deepEqual(messages.map(({ content }) => content), ['good morning', 'You said: *good morning*', 'throw the dice', 'You rolled number 2.']);
+  assert.equal(await page.getByText('You rolled number 1.').count(), 0);
+});
+
+test('regenerate retries a reply that failed', async () => {
+  await newConversation();
+  await say('this is refused');
+  await page.getByRole('alert').filter({ hasText: 'The vendor is out of order.' }).waitFor();
+  await settled();
+  await regenerate();
+  await replies().last().getByText('The vendor works again.').waitFor();
   await settled();
   assert.equal(await page.locator('main article').count(), 2);
+  assert.equal(await page.getByText('The vendor is out of order.').count(), 0);
+});
+
+test('regenerate that is refused keeps the reply and says why', async () => {
+  await newConversation();
+  await say('throw the dice');
+  await settled();
+  const text = await replies().last().innerText();
+  await page.route('**/api/chat/messages/truncate', (route) => route.fulfill({ status: 409, json: { error: 'It is answering.', code: 'conversation_busy' } }));
+  await page.getByRole('button', { name: 'Regenerate' }).click();
+  await page.getByText('It is answering.').first().waitFor();
+  await settled();
+  assert.equal(await replies().last().innerText(), text);
 });
 
 /** A conversation that was written elsewhere: so many questions, each with an answer. */
@@ -149,9 +211,9 @@ async function written(questions) {
 /** Says `text` in place of a message of the owner. */
 async function sayInPlaceOf(article, text) {
   await article.hover();
-  await article.getByRole('button', { name: 'Edit and go on from here' }).click();
-  await page.getByRole('textbox', { name: 'Edit and go on from here' }).fill(text);
-  await page.getByRole('button', { name: 'Send anew' }).click();
+  await article.getByRole('button', { name: 'Edit message' }).click();
+  await page.getByRole('textbox', { name: 'Edit message' }).fill(text);
+  await page.getByRole('button', { name: 'Save and resend' }).click();
 }
 
 test('the first message that is shown is edited, and what stands before it stays', async () => {
@@ -217,9 +279,9 @@ test('an edit that cannot be made keeps its text', async () => {
   await page.route('**/api/chat/messages/truncate', (route) => route.fulfill({ status: 409, json: { error: 'It is answering.', code: 'conversation_busy' } }));
   await sayInPlaceOf(page.locator('main article').first(), 'a long new text');
   await page.getByText('It is answering.').first().waitFor();
-  assert.equal(await page.getByRole('textbox', { name: 'Edit and go on from here' }).inputValue(), 'a long new text');
+  assert.equal(await page.getByRole('textbox', { name: 'Edit message' }).inputValue(), 'a long new text');
   await page.unrouteAll({ behavior: 'wait' });
-  await page.getByRole('button', { name: 'Send anew' }).click();
+  await page.getByRole('button', { name: 'Save and resend' }).click();
   await replies().last().getByText('You said: a long new text').waitFor();
   await settled();
 });

@@ -181,7 +181,7 @@ export function talking(page, daemon) {
     },
     /** Waits until the last reply is whole: only then can it be answered anew. */
     async settled() {
-      await page.getByRole('button', { name: 'Answer anew' }).and(page.locator(':enabled')).waitFor();
+      await page.getByRole('button', { name: 'Regenerate' }).and(page.locator(':enabled')).waitFor();
     },
     async newConversation() {
       await page.goto(`${daemon.url}/chat`);
