@@ -53,10 +53,13 @@ async function subscribeAgain({ oldSubscription, newSubscription }) {
   const options = oldSubscription?.options;
   const subscription = newSubscription ?? (options && (await self.registration.pushManager.subscribe(options)));
   if (!subscription) return;
+  // The page stores its half of the session here, because a worker cannot read localStorage.
+  const secret = await (await caches.match('/page-secret'))?.text();
+  if (!secret) return;
   await fetch('/api/notifications/push/subscriptions', {
     method: 'POST',
     credentials: 'same-origin',
-    headers: { 'Content-Type': 'application/json', 'X-Svc-Csrf': '1' },
+    headers: { 'Content-Type': 'application/json', 'X-Svc-Csrf': '1', 'X-Svc-Page': secret },
     body: JSON.stringify(subscription),
   });
 }

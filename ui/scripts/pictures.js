@@ -9,7 +9,7 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { DESKTOP, openPage, PHONE, startBrowser, startDaemon } from '../tests/harness.js';
+import { DESKTOP, openPage, PASSWORD, PHONE, signIn, startBrowser, startDaemon } from '../tests/harness.js';
 import { KEY, startProvider } from '../tests/provider.js';
 import { fill, script } from './pictures/household.js';
 
@@ -30,8 +30,9 @@ context.setDefaultTimeout(30_000);
 let it;
 let taken = 0;
 
+const headers = { 'X-Svc-Csrf': '1' };
 const call = async (method, path, data) => {
-  const response = await page.request.fetch(daemon.url + path, { method, data, headers: { 'X-Svc-Csrf': '1' } });
+  const response = await page.request.fetch(daemon.url + path, { method, data, headers });
   assert.ok(response.ok(), `${method} ${path}: ${response.status()} ${await response.text()}`);
   return response.json();
 };
@@ -99,8 +100,8 @@ try {
   if (!values.guide) rmSync(values.only ? `${folder}/none` : folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   await take('start-account', '/');
-  await call('POST', '/api/auth/register', { username: 'lena', password: 'correct horse battery', cookie: true });
-  await call('POST', '/api/auth/keys', { name: 'page' });
+  await signIn({ page }, daemon.url, await call('POST', '/api/auth/register', { username: 'lena', password: PASSWORD, cookie: true }));
+  headers.Authorization = `Bearer ${(await call('POST', '/api/auth/keys', { name: 'page' })).key}`;
   await take('start-model', '/');
   await call('PUT', '/api/providers/openai/key', { api_key: KEY, base_url: provider.url, default_model: 'gpt-4.1' });
   it = await fill({ daemon, page, call, provider, folder: scratch });

@@ -193,7 +193,7 @@ test('a job is run and says what came of it, and memory is exported', async () =
   await show('/memory/overview');
   await page.getByRole('button', { name: 'Run: Consolidate conversations' }).click();
   await page.getByText(/^Consolidate conversations: /).waitFor();
-  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Export' }).click()]);
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Export' }).click()]);
   assert.equal(download.suggestedFilename(), 'agentd-memory.json');
 });
 

@@ -310,7 +310,7 @@ test('the keys of the inbox answer what is marked, never what came meanwhile', a
   const ask = async () => {
     const { id } = await it.call('POST', '/api/chat/conversations', { agent_id: agent.id, execution_mode: 'approval_required' });
     const body = JSON.stringify({ conversation_id: id, content: 'write a file' });
-    await page.evaluate((body) => void fetch('/api/chat/messages/stream', { method: 'POST', headers: { 'Content-Type': 'application/json', 'X-Svc-Csrf': '1' }, body }), body);
+    await page.evaluate(([headers, body]) => void fetch('/api/chat/messages/stream', { method: 'POST', headers: { ...headers, 'Content-Type': 'application/json' }, body }), [it.headers, body]);
     const card = page.getByRole('listitem').filter({ has: page.locator(`a[href="/chat/${id}"]`) });
     await card.waitFor();
     return card;

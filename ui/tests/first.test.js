@@ -56,7 +56,10 @@ test('the first run leads to an answer in six clicks, and keeps no key that does
   await page.getByRole('button', { name: 'Try the key and continue' }).click();
   await page.getByRole('alert').waitFor();
   assert.deepEqual(await axe(page), []);
-  const kept = await page.evaluate(async () => (await (await fetch('/api/providers')).json()).providers.find(({ id }) => id === 'openai').configured);
+  const kept = await page.evaluate(async () => {
+    const response = await fetch('/api/providers', { headers: { 'X-Svc-Page': localStorage.getItem('page-secret') } });
+    return (await response.json()).providers.find(({ id }) => id === 'openai').configured;
+  });
   assert.equal(kept, false);
   await page.getByLabel('Key', { exact: true }).fill(KEY);
   await page.getByLabel('Model', { exact: true }).fill('fake-model');
@@ -73,7 +76,7 @@ test('the first run leads to an answer in six clicks, and keeps no key that does
   isSetUp = true;
 });
 
-test('no secret is where a script could read it', async () => {
+test('no script can read a credential that counts by itself', async () => {
   const found = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie, location.href]));
   assert.doesNotMatch(found, /sess_|svc_/);
   const cookie = (await opened.context.cookies()).find(({ name }) => name === 'svc_session');

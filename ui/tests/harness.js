@@ -133,20 +133,31 @@ export async function walk(page) {
   });
 }
 
+export const PASSWORD = 'correct horse battery';
+
+/** Gives a page its half of the session that a request in its context has begun. */
+export async function signIn({ page }, url, { page_secret }) {
+  await page.goto(`${url}/manifest.webmanifest`);
+  await page.evaluate((secret) => localStorage.setItem('page-secret', secret), page_secret);
+}
+
 /** A daemon that is set up, with an agent, and a page of it that is signed in. */
 export async function begin() {
   const [daemon, browser] = await Promise.all([startDaemon(), startBrowser()]);
   const opened = await openPage(browser, daemon.url);
   const { page } = opened;
+  const headers = { 'X-Svc-Csrf': '1' };
   const call = async (method, path, data) => {
-    const response = await page.request.fetch(daemon.url + path, { method, data, headers: { 'X-Svc-Csrf': '1' } });
+    const response = await page.request.fetch(daemon.url + path, { method, data, headers });
     assert.ok(response.ok(), `${method} ${path}: ${response.status()} ${await response.text()}`);
     // A stream of events is text.
     const text = await response.text();
     return response.headers()['content-type']?.startsWith('application/json') ? JSON.parse(text) : text;
   };
-  await call('POST', '/api/auth/register', { username: 'owner', password: 'correct horse battery', cookie: true });
-  await call('POST', '/api/auth/keys', { name: 'page' });
+  await signIn(opened, daemon.url, await call('POST', '/api/auth/register', { username: 'owner', password: PASSWORD, cookie: true }));
+  const { key } = await call('POST', '/api/auth/keys', { name: 'page' });
+  // What a test prepares is not what the page does: a key needs no confirmed password.
+  headers.Authorization = `Bearer ${key}`;
   await call('PUT', '/api/settings/profile', { display_name: 'Owner' });
   await call('POST', '/api/agents', { svc_name: 'ada', user_name: 'Owner', archetype: 'assistant' });
   return {
@@ -154,6 +165,14 @@ export async function begin() {
     browser,
     daemon,
     call,
+    headers,
+    /** Enters the password where the page asks for it. */
+    async confirmPassword() {
+      const asked = page.getByRole('dialog', { name: 'Confirm your password' });
+      await asked.getByLabel('Password').fill(PASSWORD);
+      await asked.getByRole('button', { name: 'Confirm' }).click();
+      await asked.waitFor({ state: 'hidden' });
+    },
     /** Opens a view and waits until everything that it loads is there. */
     async show(view) {
       await page.goto(daemon.url + view);

@@ -19,7 +19,7 @@ after(async () => {
 
 /** One turn, to its end. */
 async function turn(content) {
-  const response = await page.request.fetch(`${it.daemon.url}/api/chat/messages/stream`, { method: 'POST', data: { content, agent_id: 'ada' }, headers: { 'X-Svc-Csrf': '1' } });
+  const response = await page.request.fetch(`${it.daemon.url}/api/chat/messages/stream`, { method: 'POST', data: { content, agent_id: 'ada' }, headers: it.headers });
   assert.match(await response.text(), /event: done/);
 }
 const tile = (name) => page.locator('main dl > div').filter({ has: page.getByText(name, { exact: true }) });

@@ -193,7 +193,7 @@ async function click(tag) {
 test('an approval wakes the device, a click leads to it, and its answer takes the message away', async () => {
   const { id } = await it.call('POST', '/api/chat/conversations', { agent_id: 'ada', execution_mode: 'approval_required' });
   await it.show('/monitoring');
-  await page.evaluate((id) => void fetch('/api/chat/messages/stream', { method: 'POST', headers: { 'Content-Type': 'application/json', 'X-Svc-Csrf': '1' }, body: JSON.stringify({ conversation_id: id, content: 'write a file' }) }), id);
+  await page.evaluate(([headers, id]) => void fetch('/api/chat/messages/stream', { method: 'POST', headers: { ...headers, 'Content-Type': 'application/json' }, body: JSON.stringify({ conversation_id: id, content: 'write a file' }) }), [it.headers, id]);
   const message = await service.next();
   const asked = JSON.parse(message);
   assert.equal(asked.title, 'ada asks for approval');
@@ -218,7 +218,7 @@ test('an approval that is answered elsewhere goes away on the device, whose page
   const { id } = await it.call('POST', '/api/chat/conversations', { agent_id: 'ada', execution_mode: 'approval_required' });
   // Nothing of the page is open meanwhile that could take it away.
   await page.goto(`${it.daemon.url}/icon.svg`);
-  const stream = page.request.post(`${it.daemon.url}/api/chat/messages/stream`, { data: { conversation_id: id, content: 'write a file' }, headers: { 'X-Svc-Csrf': '1' }, timeout: 60_000 });
+  const stream = page.request.post(`${it.daemon.url}/api/chat/messages/stream`, { data: { conversation_id: id, content: 'write a file' }, headers: it.headers, timeout: 60_000 });
   const asked = JSON.parse(await service.next());
   const [running] = it.context.serviceWorkers();
   const shownTo = (tag) => running.evaluate(async (tag) => (await self.registration.getNotifications({ tag })).map(({ title, silent }) => ({ title, silent })), tag);
@@ -246,7 +246,7 @@ test('what wakes can be chosen', async () => {
   await it.show('/settings/notifications');
   await page.getByRole('switch', { name: 'An alert fires' }).click();
   await page.getByRole('switch', { name: 'An alert fires', checked: false }).waitFor();
-  await page.waitForFunction(async () => !(await (await fetch('/api/settings/proactive')).json()).push_alerts);
+  await page.waitForFunction(async (headers) => !(await (await fetch('/api/settings/proactive', { headers })).json()).push_alerts, it.headers);
   await it.show('/settings/proactive');
   assert.equal(await page.getByText('An alert fires').count(), 0, 'it stands in one place');
 });

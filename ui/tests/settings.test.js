@@ -86,9 +86,10 @@ test('a backup is made with secrets, downloaded, deleted and uploaded again', as
   assert.deepEqual(await axe(page), []);
   await dialog().getByLabel('Passphrase once more').fill(PASSPHRASE);
   await dialog().getByRole('button', { name: 'Make a backup' }).click();
+  await it.confirmPassword();
   const made = row('backup-');
   await made.getByText('with keys and passwords', { exact: true }).waitFor();
-  const [download] = await Promise.all([page.waitForEvent('download'), made.getByRole('link', { name: 'Download' }).click()]);
+  const [download] = await Promise.all([page.waitForEvent('download'), made.getByRole('button', { name: 'Download' }).click()]);
   const file = join(folder, 'archive.tar.gz');
   await copyFile(await download.path(), file);
   assert.match(download.suggestedFilename(), /^backup-.*\.tar\.gz$/);

@@ -63,4 +63,5 @@ pub const MIGRATIONS: &[Migration] = &[
         sqlite_schema: Some(include_str!("../migrations/sqlite_schema.sql")),
         ..migration!(38, "login_sessions", "0038_login_sessions")
     },
+    migration!(39, "page_sessions", "0039_page_sessions"),
 ];

@@ -1,4 +1,4 @@
-//! The access rule of a route: who presents which credential, and whether that lets them in.
+//! Access rules of routes: which credential a request presents, and whether it may enter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use http::header::{AUTHORIZATION, ORIGIN, UPGRADE};
 use http::{HeaderMap, Method, StatusCode, Uri};
 
 use crate::caller::{Caller, Scope};
-use crate::cookie::session_cookie;
+use crate::cookie::{CookieScope, PageCredential, page_credential};
 use crate::error::ApiError;
 use crate::follow::route_of;
 use crate::http_stack::Route;
@@ -20,15 +20,15 @@ use crate::idempotency::{IdempotencyGuard, check_idempotency, refuse_step_done};
 use crate::watch::{Opener, while_let_in};
 use crate::weight::refuse_heavy;
 
-/// What a request presents.
+/// The credential that a request presents.
 #[derive(Debug, Clone)]
 pub enum Credential {
     /// An API key or a session token.
     Token(Secret),
-    /// A ticket of `POST /api/auth/ticket`, from the query of a stream, good once.
+    /// A single-use ticket of `POST /api/auth/ticket`, from the query.
     Ticket(Secret),
     /// The session of the daemon's own page.
-    Cookie(Secret),
+    Page(PageCredential),
     /// An `Authorization` header that is not `Bearer` and a token.
     Unreadable,
 }
@@ -79,16 +79,16 @@ pub trait Authenticate: Send + Sync + 'static {
     fn admit_anonymous(&self, origin: Option<&str>) -> BoxFuture<'_, Result<(), AccessDenied>>;
 }
 
-/// Reads the credential of a request: `Authorization: Bearer`, else `X-API-Key`, else the cookie of the daemon's own
+/// Reads the credential of a request: `Authorization: Bearer`, else `X-API-Key`, else the session of the daemon's own
 /// page.
 ///
 /// # Errors
-/// 403 where a cookie alone must not change anything.
+/// 403 if a page session wants to change something without the header `X-Svc-Csrf`.
 pub fn read_credential(request: &Request) -> Result<Option<Credential>, ApiError> {
     match presented_credential(request.headers()) {
         // A header that a browser or a proxy adds of its own stands in no cookie's way.
         unusable @ (None | Some(Credential::Unreadable)) => {
-            Ok(session_cookie(request)?.map(Credential::Cookie).or(unusable))
+            Ok(page_credential(request)?.map(Credential::Page).or(unusable))
         }
         token => Ok(token),
     }
@@ -112,14 +112,31 @@ fn ticket(uri: &Uri) -> Option<Credential> {
     Some(Credential::Ticket(Secret::new(ticket.into_owned())))
 }
 
-/// Who asks. A session cookie that will never be good again is taken back.
-pub(crate) async fn authenticate(auth: &dyn Authenticate, credential: Option<Credential>) -> Result<Caller, ApiError> {
-    let is_cookie = matches!(credential, Some(Credential::Cookie(_)));
-    auth.authenticate(credential).await.map_err(|denied| {
-        let is_over = matches!(&denied, AccessDenied::Refused { code: INVALID_CREDENTIAL, .. });
-        let error = ApiError::from(denied);
-        if is_cookie && is_over { error.forgetting_session() } else { error }
-    })
+/// Authenticates a request that presents `credential`.
+///
+/// The response to an invalid page session deletes its cookies, including those that another server under the daemon's
+/// host name set, so that signing in again starts afresh.
+pub(crate) fn authenticate<'a>(
+    auth: &'a dyn Authenticate,
+    credential: &Option<Credential>,
+    request: &Request,
+) -> impl Future<Output = Result<Caller, ApiError>> + Send + use<'a> {
+    let cookies = cookies_of(credential, request);
+    let authenticated = auth.authenticate(credential.clone());
+    async move { authenticated.await.map_err(|denied| refusal(denied, cookies)) }
+}
+
+fn cookies_of(credential: &Option<Credential>, request: &Request) -> Option<CookieScope> {
+    matches!(credential, Some(Credential::Page(_))).then(|| CookieScope::new(request.uri(), request.headers()))
+}
+
+fn refusal(denied: AccessDenied, cookies: Option<CookieScope>) -> ApiError {
+    let is_over = matches!(&denied, AccessDenied::Refused { code: INVALID_CREDENTIAL, .. });
+    let error = ApiError::from(denied);
+    match cookies {
+        Some(cookies) if is_over => error.with_cookies(cookies.delete_sessions()),
+        _ => error,
+    }
 }
 
 /// State of the middleware in front of each route.
@@ -129,6 +146,16 @@ pub(crate) struct RouteAccess {
     pub(crate) idempotency: Arc<IdempotencyGuard>,
     /// What bodies may weigh, in bytes; `None` where the handler reads them as they come.
     pub(crate) body_limit: Option<usize>,
+    pub(crate) requirements: Requirements,
+}
+
+/// What a route requires beyond the access rule of its group.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Requirements {
+    /// Whether a ticket in the query stands for a credential.
+    pub(crate) accepts_ticket: bool,
+    /// Whether a page session needs a recently entered password.
+    pub(crate) recent_password: bool,
 }
 
 impl RouteAccess {
@@ -136,8 +163,15 @@ impl RouteAccess {
         Self { body_limit: None, ..self }
     }
 
-    async fn authenticate(&self, credential: &Option<Credential>) -> Result<Caller, ApiError> {
-        authenticate(&*self.auth, credential.clone()).await
+    fn read_credential(&self, request: &Request) -> Result<Option<Credential>, ApiError> {
+        if self.requirements.accepts_ticket
+            // A header that a browser or a proxy adds of its own does not replace the ticket.
+            && let None | Some(Credential::Unreadable) = presented_credential(request.headers())
+            && let Some(ticket) = ticket(request.uri())
+        {
+            return Ok(Some(ticket));
+        }
+        read_credential(request)
     }
 
     /// What every access rule ends in. One layer does it all: each layer of a route is cloned with
@@ -149,6 +183,9 @@ impl RouteAccess {
         mut request: Request,
         next: Next,
     ) -> Result<Response, ApiError> {
+        if self.requirements.recent_password {
+            caller.require_recent_password()?;
+        }
         request = refuse_heavy(request, self.body_limit)?;
         request.extensions_mut().insert(caller.clone());
         let opener = Opener { auth: Arc::clone(&self.auth), credential, caller };
@@ -194,65 +231,44 @@ fn insufficient_scope() -> ApiError {
     )
 }
 
-/// 401 without a valid credential, 403 when a `read` key wants to change something.
+/// Requires a valid credential that `may_enter`.
+async fn require_credential(
+    access: RouteAccess,
+    request: Request,
+    next: Next,
+    may_enter: fn(&Caller, &Method) -> bool,
+) -> Response {
+    let route = route_of(&request);
+    let entered = async {
+        let credential = access.read_credential(&request)?;
+        let caller = authenticate(&*access.auth, &credential, &request).await?;
+        if !may_enter(&caller, request.method()) {
+            return Err(insufficient_scope());
+        }
+        access.enter(credential, caller, request, next).await
+    };
+    entered.await.unwrap_or_else(|error| refused(route, error))
+}
+
+/// Requires a credential; a `read` key may only read.
 pub(crate) async fn require_authentication(
     State(access): State<RouteAccess>,
     request: Request,
     next: Next,
 ) -> Response {
-    let route = route_of(&request);
-    let entered = async {
-        let credential = read_credential(&request)?;
-        let caller = access.authenticate(&credential).await?;
-        let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
-        if changes && caller.scope == Scope::Read {
-            return Err(insufficient_scope());
-        }
-        access.enter(credential, caller, request, next).await
-    };
-    entered.await.unwrap_or_else(|error| refused(route, error))
+    let may_enter =
+        |caller: &Caller, method: &Method| caller.scope == Scope::Full || matches!(*method, Method::GET | Method::HEAD);
+    require_credential(access, request, next, may_enter).await
 }
 
-/// As [`require_authentication`], and what is read is not for `read` keys either.
+/// Requires a credential of the scope `full`, also to read.
 pub(crate) async fn require_full_scope(State(access): State<RouteAccess>, request: Request, next: Next) -> Response {
-    let route = route_of(&request);
-    let entered = async {
-        let credential = read_credential(&request)?;
-        let caller = access.authenticate(&credential).await?;
-        if caller.scope == Scope::Read {
-            return Err(insufficient_scope());
-        }
-        access.enter(credential, caller, request, next).await
-    };
-    entered.await.unwrap_or_else(|error| refused(route, error))
+    require_credential(access, request, next, |caller, _| caller.scope == Scope::Full).await
 }
 
+/// Requires a credential of any scope.
 pub(crate) async fn require_any_scope(State(access): State<RouteAccess>, request: Request, next: Next) -> Response {
-    let route = route_of(&request);
-    let entered = async {
-        let credential = read_credential(&request)?;
-        let caller = access.authenticate(&credential).await?;
-        access.enter(credential, caller, request, next).await
-    };
-    entered.await.unwrap_or_else(|error| refused(route, error))
-}
-
-pub(crate) async fn require_credential_or_ticket(
-    State(access): State<RouteAccess>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let route = route_of(&request);
-    let entered = async {
-        let credential = match (presented_credential(request.headers()), ticket(request.uri())) {
-            // A header that a browser or a proxy adds of its own stands in no ticket's way.
-            (None | Some(Credential::Unreadable), Some(ticket)) => Some(ticket),
-            _ => read_credential(&request)?,
-        };
-        let caller = access.authenticate(&credential).await?;
-        access.enter(credential, caller, request, next).await
-    };
-    entered.await.unwrap_or_else(|error| refused(route, error))
+    require_credential(access, request, next, |_, _| true).await
 }
 
 /// Routes that are open while no API key was ever made: 401 when a credential is
@@ -262,6 +278,7 @@ pub(crate) async fn require_or_open(State(access): State<RouteAccess>, request: 
     let entered = async {
         let credential = read_credential(&request)?;
         let is_presented = credential.is_some();
+        let cookies = cookies_of(&credential, &request);
         // Asked first also without a credential: on the private socket the caller is known all the same.
         let entrance = match access.auth.authenticate(credential.clone()).await {
             Ok(caller) if caller.scope == Scope::Read => return Err(insufficient_scope()),
@@ -269,7 +286,7 @@ pub(crate) async fn require_or_open(State(access): State<RouteAccess>, request: 
             // A session of a daemon without keys opens nothing, yet must not close what is open.
             Err(denied) => match access.auth.admit_anonymous(origin(request.headers())).await {
                 Ok(()) => Ok((None, Caller::anonymous())),
-                Err(closed) => Err(if is_presented { denied } else { closed }),
+                Err(closed) => Err(refusal(if is_presented { denied } else { closed }, cookies)),
             },
         };
         // Only now: what closed anonymous access meanwhile is on record.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
+use http::StatusCode;
 use http::request::Parts;
 
 use crate::error::ApiError;
@@ -25,6 +26,17 @@ pub enum CallerKind {
     Local,
 }
 
+/// Whether the holder of a credential has shown to know the owner's password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PasswordProof {
+    /// The credential is no page session, so no operation asks for the password.
+    NotRequired,
+    /// The password was entered in this page session within the last ten minutes.
+    Recent,
+    /// A page session in which the password must be entered again first.
+    Missing,
+}
+
 /// The authenticated caller of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
@@ -34,12 +46,37 @@ pub struct Caller {
     /// The user behind a session; keys belong to the daemon.
     pub user_id: Option<Arc<str>>,
     pub scope: Scope,
+    pub password: PasswordProof,
 }
 
 impl Caller {
     #[must_use]
     pub fn anonymous() -> Self {
-        Self { kind: CallerKind::Anonymous, credential_id: "anonymous".into(), user_id: None, scope: Scope::Full }
+        Self {
+            kind: CallerKind::Anonymous,
+            credential_id: "anonymous".into(),
+            user_id: None,
+            scope: Scope::Full,
+            password: PasswordProof::NotRequired,
+        }
+    }
+
+    /// Refuses a page session whose password was not entered within the last ten minutes.
+    ///
+    /// Routes that always require it declare so in their group; handlers call this where it depends on the request.
+    ///
+    /// # Errors
+    /// 403 `reauthentication_required`.
+    pub fn require_recent_password(&self) -> Result<(), ApiError> {
+        match self.password {
+            PasswordProof::NotRequired | PasswordProof::Recent => Ok(()),
+            PasswordProof::Missing => Err(ApiError::new(
+                StatusCode::FORBIDDEN,
+                "reauthentication_required",
+                "Enter your password again with POST /api/auth/reauthenticate, then repeat this request within ten \
+                 minutes",
+            )),
+        }
     }
 
     /// The API key that was presented, if it was one.

@@ -1,6 +1,8 @@
-//! The session of the daemon's own page, which a browser keeps in a cookie and adds to requests by itself. It counts
-//! only where that page asked: on no other origin, on no WebSocket of unknown origin, and on no change without a
-//! header that pages of other origins cannot send.
+//! The session of the daemon's own web page: a cookie that the browser adds to requests by itself, and a page secret
+//! that only the page's origin stores and sends in a header.
+//!
+//! Cookies know no ports: every server under the daemon's host name receives the session cookie and can set another one.
+//! The cookie alone is therefore no credential, and one that another server set does no harm beside the right one.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -9,38 +11,67 @@ use agentd_base::Secret;
 use axum::extract::{ConnectInfo, FromRequestParts, Request};
 use http::header::{COOKIE, HOST, ORIGIN, UPGRADE};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 
 use crate::address::TrustedProxies;
 use crate::error::ApiError;
 
 const SESSION_COOKIE: &str = "svc_session";
 const CSRF_HEADER: HeaderName = HeaderName::from_static("x-svc-csrf");
+const PAGE_SECRET_HEADER: HeaderName = HeaderName::from_static("x-svc-page");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// Which pages are the daemon's own: those of the host that is asked, and those of the origin that the daemon is
-/// said to be reached at, for proxies that send another `Host`.
+/// Maximum number of session cookies of one request that are compared with the session of its page secret.
+const MAX_SESSION_COOKIES: usize = 4;
+/// Maximum number of `Set-Cookie` headers that delete session cookies. Proxies bound the headers of a response,
+/// commonly to 4 KiB.
+const MAX_DELETIONS: usize = 40;
+
+/// The credential of a page session as a request presents it.
+#[derive(Debug, Clone)]
+pub struct PageCredential {
+    /// Values of the request's session cookies, at most four. One of them belongs to the page.
+    pub cookies: Vec<Secret>,
+    /// The page secret of the header `X-Svc-Page`.
+    pub secret: Option<Secret>,
+}
+
+/// Recognizes the daemon's own pages: those of the requested host, and those of the origin that the daemon is
+/// configured to be reached at, for proxies that send another `Host`.
 #[derive(Debug, Clone, Default)]
 pub struct OwnPages {
     base_origin: Option<String>,
 }
 
-/// What is known of the page that a request comes from.
+/// What is known of the page that sent a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RequestingPage {
-    /// It is no page of another origin. True also of what is no page at all.
+pub struct PageOrigin {
+    /// Whether it is no page of another origin. Also true for clients that are no pages.
     pub is_own: bool,
-    /// The browser reaches us over https.
+    /// Whether the browser reaches the daemon over https.
     pub is_secure: bool,
+}
+
+impl Default for PageOrigin {
+    fn default() -> Self {
+        Self { is_own: true, is_secure: false }
+    }
+}
+
+/// The page that sent a request, and where its cookies can lie.
+#[derive(Debug, Clone)]
+pub struct RequestingPage {
+    pub origin: PageOrigin,
+    pub cookies: CookieScope,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for RequestingPage {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
-        let unknown = Self { is_own: true, is_secure: false };
-        Ok(parts.extensions.get::<Self>().copied().unwrap_or(unknown))
+        let origin = parts.extensions.get::<PageOrigin>().copied().unwrap_or_default();
+        Ok(Self { origin, cookies: CookieScope::new(&parts.uri, &parts.headers) })
     }
 }
 
@@ -51,7 +82,7 @@ impl OwnPages {
         Self { base_origin }
     }
 
-    /// Puts the [`RequestingPage`] into the request's extensions, where it can matter.
+    /// Stores the [`PageOrigin`] in the request's extensions if it can differ from the default.
     pub(crate) fn record(&self, proxies: &TrustedProxies, request: &mut Request) {
         let headers = request.headers();
         let matters =
@@ -60,25 +91,25 @@ impl OwnPages {
             return;
         }
         let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
-        let host = text(headers, &HOST).or_else(|| request.uri().authority().map(http::uri::Authority::as_str));
-        let page = self.page_of(headers, host.unwrap_or_default(), peer.is_some_and(|peer| is_behind(proxies, peer)));
+        let host = host_of(request.uri(), headers).unwrap_or_default();
+        let page = self.page_of(headers, host, peer.is_some_and(|peer| is_behind(proxies, peer)));
         request.extensions_mut().insert(page);
     }
 
-    fn page_of(&self, headers: &HeaderMap, host: &str, is_behind_proxy: bool) -> RequestingPage {
+    fn page_of(&self, headers: &HeaderMap, host: &str, is_behind_proxy: bool) -> PageOrigin {
         let says_https = is_behind_proxy && text(headers, &X_FORWARDED_PROTO) == Some("https");
         let is_reached_by_https = self.is_https() && self.base_origin.as_deref().is_some_and(|base| is_of(base, host));
         let is_secure = says_https || is_reached_by_https;
         let site = headers.get(&SEC_FETCH_SITE).map(HeaderValue::as_bytes);
-        let is_own_site = matches!(site, None | Some(b"same-origin" | b"none"));
-        // An Origin that is no text is foreign, not absent.
+        let is_own_site = matches!(site, None | Some(b"same-origin"));
+        // An Origin that is not text is foreign, not absent.
         let Some(origin) = headers.get(ORIGIN).map(|origin| origin.to_str().unwrap_or_default()) else {
-            return RequestingPage { is_own: is_own_site, is_secure };
+            return PageOrigin { is_own: is_own_site, is_secure };
         };
         let is_base = self.base_origin.as_deref().is_some_and(|base| base.eq_ignore_ascii_case(origin));
         let is_https = origin.starts_with("https://");
         let is_own = is_own_site && (is_base || is_of(origin, host)) && (is_https || !is_secure);
-        RequestingPage { is_own, is_secure: is_secure || is_own && is_https }
+        PageOrigin { is_own, is_secure: is_secure || is_own && is_https }
     }
 
     fn is_https(&self) -> bool {
@@ -105,56 +136,120 @@ fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// The session in a request's cookie, if it counts.
+/// The authority that a request was sent to.
+fn host_of<'r>(uri: &'r Uri, headers: &'r HeaderMap) -> Option<&'r str> {
+    text(headers, &HOST).or_else(|| uri.authority().map(http::uri::Authority::as_str))
+}
+
+/// Reads the page credential of a request. Ignores cookies of requests that other origins caused.
 ///
 /// # Errors
-/// 403 where it would change something and the page's own header is missing.
-pub(crate) fn session_cookie(request: &Request) -> Result<Option<Secret>, ApiError> {
-    let Some(session) = only_session(request.headers()) else { return Ok(None) };
-    let page = request.extensions().get::<RequestingPage>();
-    let is_socket = request.headers().contains_key(UPGRADE);
-    // A browser names the origin of every WebSocket, and asks nobody before it opens one.
-    if !page.is_some_and(|page| page.is_own) || is_socket && !request.headers().contains_key(ORIGIN) {
+/// 403 if the request changes something and lacks the header of the page.
+pub(crate) fn page_credential(request: &Request) -> Result<Option<PageCredential>, ApiError> {
+    let headers = request.headers();
+    let cookies = session_cookies(headers);
+    if cookies.is_empty() {
+        return Ok(None);
+    }
+    let page = request.extensions().get::<PageOrigin>();
+    let is_socket = headers.contains_key(UPGRADE);
+    // A browser opens a WebSocket to another origin without a preflight, but always names its own.
+    if !page.is_some_and(|page| page.is_own) || is_socket && !headers.contains_key(ORIGIN) {
         return Ok(None);
     }
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    if changes && request.headers().get(&CSRF_HEADER).is_none_or(|value| value != "1") {
+    if changes && headers.get(&CSRF_HEADER).is_none_or(|value| value != "1") {
         return Err(ApiError::new(
             StatusCode::FORBIDDEN,
             "csrf_header_missing",
             "A request that changes something with the session cookie needs the header `X-Svc-Csrf: 1`",
         ));
     }
-    Ok(Some(session))
+    let secret = text(headers, &PAGE_SECRET_HEADER).map(|secret| Secret::new(secret.to_owned()));
+    Ok(Some(PageCredential { cookies, secret }))
 }
 
-/// The session in a cookie, whether or not it counts.
+/// Returns the values of a request's session cookies, in the order in which the browser sent them.
 ///
-/// A second cookie of that name was put there by a neighbour of our host name: which one is ours cannot be told.
+/// A browser sends several if other servers under the daemon's host name set some, for example for a longer path.
 #[must_use]
-pub fn only_session(headers: &HeaderMap) -> Option<Secret> {
+pub fn session_cookies(headers: &HeaderMap) -> Vec<Secret> {
     let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
     let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    let mut sessions = pairs.filter(|(name, value)| *name == SESSION_COOKIE && !value.is_empty());
-    let (_, session) = sessions.next()?;
-    sessions.next().is_none().then(|| Secret::new(session.to_owned()))
+    let sessions = pairs.filter(|(name, value)| *name == SESSION_COOKIE && !value.is_empty());
+    sessions.take(MAX_SESSION_COOKIES).map(|(_, value)| Secret::new(value.to_owned())).collect()
 }
 
-/// The value of `Set-Cookie` that hands a session to the daemon's own page.
-#[must_use]
-pub fn keep_session(token: &Secret, seconds: u64, is_secure: bool) -> HeaderValue {
-    let secure = if is_secure { "; Secure" } else { "" };
-    let token = token.expose();
-    let cookie = format!("{SESSION_COOKIE}={token}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
-    let mut cookie = HeaderValue::try_from(cookie).unwrap_or_else(|_| forget_session());
-    cookie.set_sensitive(true);
-    cookie
+/// The places of a browser's cookie store from which it took the session cookies of one request.
+#[derive(Debug, Clone)]
+pub struct CookieScope {
+    path: String,
+    host: String,
 }
 
-/// The value of `Set-Cookie` that takes it back.
-#[must_use]
-pub fn forget_session() -> HeaderValue {
-    HeaderValue::from_static("svc_session=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict")
+impl<S: Send + Sync> FromRequestParts<S> for CookieScope {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
+        Ok(Self::new(&parts.uri, &parts.headers))
+    }
+}
+
+impl CookieScope {
+    pub(crate) fn new(uri: &Uri, headers: &HeaderMap) -> Self {
+        let authority = host_of(uri, headers).unwrap_or_default();
+        let host = authority.rsplit_once(':').map_or(authority, |(name, _)| name).to_ascii_lowercase();
+        Self { path: uri.path().to_owned(), host }
+    }
+
+    /// The values of `Set-Cookie` that store a page session in place of every other session cookie of this scope.
+    #[must_use]
+    pub fn keep_session(&self, token: &Secret, seconds: u64, is_secure: bool) -> Vec<HeaderValue> {
+        let secure = if is_secure { "; Secure" } else { "" };
+        let token = token.expose();
+        let cookie = format!("{SESSION_COOKIE}={token}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
+        let mut cookies = self.delete_sessions();
+        if let Ok(mut cookie) = HeaderValue::try_from(cookie) {
+            cookie.set_sensitive(true);
+            cookies.push(cookie);
+        }
+        cookies
+    }
+
+    /// The values of `Set-Cookie` that delete the session cookies of this scope, including those that another server
+    /// under the daemon's host name set: one for each path and domain whose cookies a browser sends with the request.
+    ///
+    /// `Clear-Site-Data: "cookies"` is no substitute. Browsers ignore it over plain http, and it deletes the cookies of
+    /// every other service under the registrable domain.
+    #[must_use]
+    pub fn delete_sessions(&self) -> Vec<HeaderValue> {
+        let places = self.paths().flat_map(|path| {
+            let domains = self.domains().map(move |domain| format!("; Path={path}; Domain={domain}"));
+            std::iter::once(format!("; Path={path}")).chain(domains)
+        });
+        let deletions = places.take(MAX_DELETIONS).map(|place| format!("{SESSION_COOKIE}={place}; Max-Age=0"));
+        deletions.filter_map(|deletion| HeaderValue::try_from(deletion).ok()).collect()
+    }
+
+    /// Every cookie path that matches the path of the request (RFC 6265, section 5.1.4), the shortest first.
+    fn paths(&self) -> impl Iterator<Item = &str> {
+        let slashes = self.path.char_indices().filter(|(_, character)| *character == '/').map(|(at, _)| at);
+        let prefixes = slashes.flat_map(|at| [&self.path[..at], &self.path[..=at]]);
+        // A `;` ends the attribute, so no cookie has such a path.
+        let is_settable = |path: &&str| !path.is_empty() && !path.contains(';');
+        let whole = (!self.path.ends_with('/')).then_some(self.path.as_str());
+        prefixes.chain(whole).filter(is_settable)
+    }
+
+    /// The host name and its parent domains, for which any server under the host name can set cookies. A public suffix
+    /// among them is ignored by the browser.
+    fn domains(&self) -> impl Iterator<Item = &str> {
+        let is_name = self.host.parse::<IpAddr>().is_err()
+            && self.host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
+        let dots = self.host.match_indices('.').map(|(at, _)| &self.host[at + 1..]);
+        let names = std::iter::once(self.host.as_str()).chain(dots).filter(move |name| is_name && name.contains('.'));
+        names.filter(|name| !name.ends_with('.'))
+    }
 }
 
 #[cfg(test)]
@@ -167,14 +262,14 @@ mod tests {
     }
 
     #[test]
-    fn only_pages_of_the_host_and_of_the_base_url_are_our_own() {
+    fn only_pages_of_the_host_and_of_the_base_url_are_own() {
         let pages = OwnPages::new(Some("https://agents.example".to_owned()));
         let is_own = |host: &str, pairs: &[_]| pages.page_of(&headers(pairs), host, false).is_own;
         assert!(is_own("127.0.0.1:7878", &[]));
         assert!(is_own("127.0.0.1:7878", &[("origin", "http://127.0.0.1:7878")]));
         assert!(is_own("127.0.0.1:7878", &[("origin", "https://agents.example")]));
         assert!(is_own("LOCALHOST:80", &[("origin", "http://localhost"), ("sec-fetch-site", "same-origin")]));
-        assert!(is_own("agents.example", &[("origin", "https://agents.example"), ("sec-fetch-site", "none")]));
+        assert!(is_own("agents.example", &[("origin", "https://agents.example"), ("sec-fetch-site", "same-origin")]));
         for (host, origin) in [
             ("127.0.0.1:7878", "http://127.0.0.1:8080"),
             ("127.0.0.1:7878", "http://localhost:7878"),
@@ -186,7 +281,7 @@ mod tests {
         ] {
             assert!(!pages.page_of(&headers_of(origin), host, false).is_own, "{origin} at {host}");
         }
-        for site in ["cross-site", "same-site", "", "nonsense"] {
+        for site in ["none", "cross-site", "same-site", "", "nonsense"] {
             assert!(!is_own("127.0.0.1:7878", &[("sec-fetch-site", site)]), "{site}");
         }
     }
@@ -209,12 +304,62 @@ mod tests {
     }
 
     #[test]
-    fn a_second_cookie_of_that_name_makes_both_worthless() {
-        let found =
-            |cookie: &'static str| only_session(&headers(&[("cookie", cookie)])).map(|found| found.expose().to_owned());
-        assert_eq!(found("theme=dark; svc_session=sess_1;x=y").as_deref(), Some("sess_1"));
-        assert_eq!(found("svc_session=sess_1; svc_session=sess_2"), None);
-        assert_eq!(found("svc_session="), None);
-        assert_eq!(found("xsvc_session=sess_1"), None);
+    fn session_cookies_are_read_in_order_and_bounded() {
+        let found = |cookie: &'static str| {
+            let values = session_cookies(&headers(&[("cookie", cookie)]));
+            values.iter().map(|value| value.expose().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(found("theme=dark; svc_session=sess_1;x=y"), ["sess_1"]);
+        assert_eq!(found("svc_session=a; svc_session=b"), ["a", "b"]);
+        assert_eq!(found("svc_session=a; svc_session=b; svc_session=c; svc_session=d; svc_session=e").len(), 4);
+        assert!(found("svc_session=").is_empty() && found("xsvc_session=sess_1").is_empty());
+    }
+
+    fn deletions(path: &str, host: &'static str) -> Vec<String> {
+        let scope = CookieScope::new(&path.parse().unwrap(), &headers(&[("host", host)]));
+        scope.delete_sessions().iter().map(|value| value.to_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn session_cookies_of_every_matching_path_are_deleted() {
+        let paths = |path: &str| -> Vec<String> {
+            let deletions = deletions(path, "127.0.0.1:7878");
+            let path_of = |deletion: &String| {
+                let place = deletion.strip_prefix("svc_session=; Path=")?.strip_suffix("; Max-Age=0")?;
+                Some(place.to_owned())
+            };
+            deletions.iter().map(|deletion| path_of(deletion).expect("a deletion of a host cookie")).collect()
+        };
+        assert_eq!(paths("/"), ["/"]);
+        assert_eq!(paths("/api/auth/login?x=/y"), ["/", "/api", "/api/", "/api/auth", "/api/auth/", "/api/auth/login"]);
+        assert_eq!(paths("/api/"), ["/", "/api", "/api/"]);
+        assert_eq!(paths("/api/a;Domain=x/b"), ["/", "/api", "/api/"]);
+    }
+
+    #[test]
+    fn session_cookies_of_parent_domains_are_deleted_for_host_names_alone() {
+        let of = |host| deletions("/", host);
+        assert_eq!(
+            of("Agents.example.org:8443"),
+            [
+                "svc_session=; Path=/; Max-Age=0",
+                "svc_session=; Path=/; Domain=agents.example.org; Max-Age=0",
+                "svc_session=; Path=/; Domain=example.org; Max-Age=0",
+            ]
+        );
+        for host in ["127.0.0.1:7878", "[::1]:7878", "localhost:7878", "nas", ""] {
+            assert_eq!(of(host), ["svc_session=; Path=/; Max-Age=0"], "{host}");
+        }
+    }
+
+    #[test]
+    fn deletions_are_bounded_and_the_new_session_comes_last() {
+        let deep = format!("/{}", "a/".repeat(500));
+        assert_eq!(deletions(&deep, "agents.example.org").len(), MAX_DELETIONS);
+        let scope = CookieScope::new(&"/api".parse().unwrap(), &headers(&[("host", "localhost")]));
+        let kept = scope.keep_session(&Secret::new("sess_1".to_owned()), 60, true);
+        let last = kept.last().unwrap();
+        assert_eq!(last.to_str().unwrap(), "svc_session=sess_1; Path=/; Max-Age=60; HttpOnly; SameSite=Strict; Secure");
+        assert!(last.is_sensitive() && kept.len() == 3, "{kept:?}");
     }
 }

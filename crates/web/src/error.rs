@@ -9,8 +9,6 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 
-use crate::cookie::forget_session;
-
 /// The body of every error, whatever its status.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct ErrorBody {
@@ -34,7 +32,7 @@ pub struct ApiError {
     status: StatusCode,
     body: ErrorBody,
     retry_after: Option<Duration>,
-    forgets_session: bool,
+    cookies: Vec<HeaderValue>,
 }
 
 pub type ApiResult<T> = Result<T, ApiError>;
@@ -46,7 +44,7 @@ impl ApiError {
             status,
             body: ErrorBody { error: error.into(), code: code.to_owned(), fields: Vec::new(), error_id: None },
             retry_after: None,
-            forgets_session: false,
+            cookies: Vec::new(),
         }
     }
 
@@ -71,9 +69,9 @@ impl ApiError {
         self
     }
 
-    /// Tells the browser to drop the session cookie that this is the answer to.
-    pub(crate) fn forgetting_session(mut self) -> Self {
-        self.forgets_session = true;
+    /// Adds values of `Set-Cookie` to the response.
+    pub(crate) fn with_cookies(mut self, cookies: Vec<HeaderValue>) -> Self {
+        self.cookies = cookies;
         self
     }
 
@@ -173,8 +171,8 @@ impl IntoResponse for ApiError {
         if self.status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if self.forgets_session {
-            response.headers_mut().insert(SET_COOKIE, forget_session());
+        for cookie in self.cookies {
+            response.headers_mut().append(SET_COOKIE, cookie);
         }
         if let Some(after) = self.retry_after {
             // Whole seconds, rounded up: a client that waits as told must not come too early.

@@ -31,8 +31,8 @@ mod weight;
 
 pub use access::{AccessDenied, Authenticate, Credential, INVALID_CREDENTIAL, read_credential};
 pub use address::{ClientAddress, TrustedProxies};
-pub use caller::{Caller, CallerKind, Scope};
-pub use cookie::{OwnPages, RequestingPage, forget_session, keep_session, only_session};
+pub use caller::{Caller, CallerKind, PasswordProof, Scope};
+pub use cookie::{CookieScope, OwnPages, PageCredential, PageOrigin, RequestingPage, session_cookies};
 pub use cors::CorsPolicy;
 pub use error::{ApiError, ApiResult, ErrorBody};
 pub use extract::{Json, JsonOrNothing, Path, Query, RawBody};

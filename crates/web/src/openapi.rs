@@ -35,15 +35,23 @@ pub fn complete_document(document: &mut OpenApi) {
         "session_cookie",
         SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::with_description(
             "svc_session",
-            "The session of the daemon's own page, from a login with `cookie: true`. Whatever changes something also \
-             needs the header `X-Svc-Csrf: 1`; the cookie counts for no page of another origin",
+            "The cookie of a page session, from a login with `cookie: true`. It counts only together with the page \
+             secret, and for no page of another origin. A request that changes something also needs the header \
+             `X-Svc-Csrf: 1`",
+        ))),
+    );
+    components.add_security_scheme(
+        "page_secret",
+        SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::with_description(
+            "X-Svc-Page",
+            "The second half of a page session: `page_secret` of the response to a login with `cookie: true`",
         ))),
     );
     components.add_security_scheme(
         "ticket",
         SecurityScheme::ApiKey(ApiKey::Query(ApiKeyValue::with_description(
             "ticket",
-            "A ticket of `POST /api/auth/ticket`, good for one connection, for what a browser opens without headers",
+            "A ticket of `POST /api/auth/ticket`, good for one request that a browser sends without headers, such as a stream or a download",
         ))),
     );
     components.add_security_scheme(
@@ -138,7 +146,7 @@ fn complete_operation(operation: &mut Operation, changes: bool, is_probe: bool) 
     }
 }
 
-fn error_response(description: &str) -> RefOr<utoipa::openapi::Response> {
+pub(crate) fn error_response(description: &str) -> RefOr<utoipa::openapi::Response> {
     ResponseBuilder::new()
         .description(description)
         .content(

@@ -18,15 +18,16 @@ use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{Components, OpenApi, OpenApiBuilder};
 
 use crate::access::{
-    Authenticate, RouteAccess, authenticate, let_everybody_in, read_credential, require_any_scope,
-    require_authentication, require_credential_or_ticket, require_full_scope, require_or_open,
+    Authenticate, Requirements, RouteAccess, authenticate, let_everybody_in, read_credential, require_any_scope,
+    require_authentication, require_full_scope, require_or_open,
 };
 use crate::error::ApiError;
 use crate::idempotency::IdempotencyGuard;
 use crate::limits;
+use crate::openapi::error_response;
 
 /// Puts what the document says of one operation into it.
-type Describe = fn(&mut OpenApi, &[SecurityRequirement]);
+type Describe = fn(&mut OpenApi, &[SecurityRequirement], Requirements);
 
 /// Finds the page that a request gets that no route answers.
 pub type FindPage = fn(&Request) -> Option<Response>;
@@ -34,6 +35,7 @@ pub type FindPage = fn(&Request) -> Option<Response>;
 struct Operation<S> {
     path: String,
     answers: MethodRouter<S>,
+    requirements: Requirements,
     /// Pages are in no document.
     describe: Option<Describe>,
 }
@@ -71,7 +73,22 @@ impl<S: Clone + Send + Sync + 'static> ApiRouter<S> {
         let answers = P::methods()
             .into_iter()
             .fold(MethodRouter::new(), |answers, method| answers.on(filter_of(&method), handler.clone()));
-        self.0.push(Operation { path: P::path(), answers, describe: Some(describe::<P>) });
+        let requirements = Requirements::default();
+        self.0.push(Operation { path: P::path(), answers, requirements, describe: Some(describe::<P>) });
+        self
+    }
+
+    /// Also accepts `?ticket=` on these routes: GET routes that a browser opens without headers, such as downloads.
+    #[must_use]
+    pub fn accept_tickets(mut self) -> Self {
+        self.0.iter_mut().for_each(|operation| operation.requirements.accepts_ticket = true);
+        self
+    }
+
+    /// Refuses page sessions whose password was not entered within the last ten minutes on these routes.
+    #[must_use]
+    pub fn require_recent_password(mut self) -> Self {
+        self.0.iter_mut().for_each(|operation| operation.requirements.recent_password = true);
         self
     }
 
@@ -84,7 +101,8 @@ impl<S: Clone + Send + Sync + 'static> ApiRouter<S> {
     /// A page, which the document does not mention.
     #[must_use]
     pub fn route(mut self, path: &str, answers: MethodRouter<S>) -> Self {
-        self.0.push(Operation { path: path.to_owned(), answers, describe: None });
+        let requirements = Requirements::default();
+        self.0.push(Operation { path: path.to_owned(), answers, requirements, describe: None });
         self
     }
 }
@@ -105,8 +123,14 @@ const fn filter_of(method: &HttpMethod) -> MethodFilter {
 fn describe<P: utoipa::Path + SchemaReferences + Tags<'static>>(
     document: &mut OpenApi,
     security: &[SecurityRequirement],
+    requirements: Requirements,
 ) {
     let mut operation = P::operation();
+    if requirements.recent_password {
+        let description = "`reauthentication_required`: a page session must enter its password first, with POST \
+                           /api/auth/reauthenticate. Also if the credential may only read";
+        operation.responses.responses.insert("403".to_owned(), error_response(description));
+    }
     let tags = P::tags();
     if !tags.is_empty() {
         operation.tags.get_or_insert_default().extend(tags.into_iter().map(ToOwned::to_owned));
@@ -172,15 +196,19 @@ impl Behind {
         }
     }
 
-    fn security(self) -> Vec<SecurityRequirement> {
+    fn security(self, requirements: Requirements) -> Vec<SecurityRequirement> {
         let of = |name| SecurityRequirement::new(name, Vec::<String>::new());
-        let credential = [of("bearer"), of("api_key"), of("session_cookie")];
+        // Both halves of a page session are needed.
+        let page = of("session_cookie").add("page_secret", Vec::<String>::new());
+        let ticket = requirements.accepts_ticket.then(|| of("ticket"));
+        let credential = [of("bearer"), of("api_key"), page].into_iter().chain(ticket);
         match self {
             Self::Nothing => Vec::new(),
             Self::Own(scheme) => vec![of(scheme)],
             Self::FirstKey => [SecurityRequirement::default()].into_iter().chain(credential).collect(),
-            Self::AnyScope | Self::FullScope | Self::FullScopeStream | Self::Credential { .. } => credential.into(),
-            Self::Ticket => credential.into_iter().chain([of("ticket")]).collect(),
+            Self::AnyScope | Self::Ticket | Self::FullScope | Self::FullScopeStream | Self::Credential { .. } => {
+                credential.collect()
+            }
         }
     }
 
@@ -189,8 +217,7 @@ impl Behind {
         match self {
             Self::Nothing | Self::Own(_) => answers.route_layer(from_fn_with_state(access, let_everybody_in)),
             Self::FirstKey => answers.route_layer(from_fn_with_state(access, require_or_open)),
-            Self::AnyScope => answers.route_layer(from_fn_with_state(access, require_any_scope)),
-            Self::Ticket => answers.route_layer(from_fn_with_state(access, require_credential_or_ticket)),
+            Self::AnyScope | Self::Ticket => answers.route_layer(from_fn_with_state(access, require_any_scope)),
             Self::FullScope => answers.route_layer(from_fn_with_state(access, require_full_scope)),
             Self::FullScopeStream => answers.route_layer(from_fn_with_state(access.streamed(), require_full_scope)),
             Self::Credential { body_limit: limits::BODY } => {
@@ -273,7 +300,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     /// GET routes that browsers open without headers: a credential, or `?ticket=`.
     #[must_use]
     pub fn streams(self, router: ApiRouter<S>) -> Self {
-        self.behind(Behind::Ticket, router)
+        self.behind(Behind::Ticket, router.accept_tickets())
     }
 
     /// A credential; one of scope `read` only for GET and HEAD.
@@ -292,8 +319,8 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     /// Gives the handlers their state.
     pub fn with_state<T: Clone + Send + Sync + 'static>(self, state: S) -> Routes<T> {
         let served = |(behind, operation): (Behind, Operation<S>)| {
-            let Operation { path, answers, describe } = operation;
-            (behind, Operation { path, answers: answers.with_state(state.clone()), describe })
+            let Operation { path, answers, requirements, describe } = operation;
+            (behind, Operation { path, answers: answers.with_state(state.clone()), requirements, describe })
         };
         Routes(self.0.into_iter().map(served).collect())
     }
@@ -305,7 +332,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         let mut document = OpenApiBuilder::new().build();
         for (behind, operation) in self.0 {
             if let Some(describe) = operation.describe {
-                describe(&mut document, &behind.security());
+                describe(&mut document, &behind.security(operation.requirements), operation.requirements);
             }
         }
         document
@@ -326,8 +353,10 @@ impl Routes<()> {
             auth: Arc::clone(&auth),
             idempotency: Arc::clone(idempotency),
             body_limit: Some(limits::BODY),
+            requirements: Requirements::default(),
         };
         let router = self.0.into_iter().fold(Router::new(), |router, (behind, operation)| {
+            let access = RouteAccess { requirements: operation.requirements, ..access.clone() };
             router.route(&operation.path, behind.close(operation.answers, &access))
         });
         let for_missing = Arc::clone(&auth);
@@ -350,7 +379,7 @@ impl Routes<()> {
 async fn refuse(auth: Arc<dyn Authenticate>, request: Request, answer: fn() -> ApiError) -> Response {
     if request.uri().path().starts_with("/api/") {
         let authenticated = match read_credential(&request) {
-            Ok(credential) => authenticate(&*auth, credential).await,
+            Ok(credential) => authenticate(&*auth, &credential, &request).await,
             Err(error) => Err(error),
         };
         if let Err(error) = authenticated {

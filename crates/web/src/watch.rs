@@ -44,7 +44,7 @@ impl Opener {
     async fn is_let_in(&self) -> bool {
         match &self.credential {
             None | Some(Credential::Unreadable) => true,
-            Some(credential @ (Credential::Token(_) | Credential::Cookie(_))) => {
+            Some(credential @ (Credential::Token(_) | Credential::Page(_))) => {
                 let again = self.auth.authenticate(Some(credential.clone())).await;
                 !matches!(again, Err(AccessDenied::Refused { .. }))
             }

@@ -1,5 +1,7 @@
-import createClient, { type Middleware } from 'openapi-fetch';
+import createClient from 'openapi-fetch';
 import type { components, paths } from './api-types';
+import { pageHeaders } from './page-secret';
+import { reauthentication } from './reauthentication.svelte';
 import { common } from './texts';
 
 export type Schemas = components['schemas'];
@@ -22,29 +24,46 @@ export class ApiError extends Error {
   }
 }
 
-/** A request that carries the cookie and changes something needs this header, which no form of another site can send. */
-export const CSRF = { 'X-Svc-Csrf': '1' };
-
 let signedOut: () => void = () => {};
-/** Called when the daemon no longer knows who asks. */
+/** Called when the daemon no longer knows the session. */
 export function onSignedOut(call: () => void) {
   signedOut = call;
 }
 
 export const noteSignedOut = () => signedOut();
 
-const watchSession: Middleware = {
-  onResponse({ response, schemaPath }) {
-    if (response.status === 401 && !schemaPath.startsWith('/api/auth/')) signedOut();
-  },
-  onError() {
-    return new ApiError(common('unreachable'), 0, 'unreachable');
-  },
-};
+/** Requests whose 401 is about a password and not about the session. */
+const PASSWORD_CHECKS = ['/api/auth/login', '/api/auth/register', '/api/auth/reauthenticate'];
+
+/**
+ * Sends a request as this page. Every request to the API goes through here, except uploads with a progress.
+ *
+ * Asks for the password and sends the request once more where the daemon requires that. Cancelling returns the refusal.
+ */
+export async function send(path: string | Request, init?: RequestInit): Promise<Response> {
+  const request = new Request(path, { credentials: 'same-origin', ...init });
+  for (const [name, value] of Object.entries(pageHeaders())) request.headers.set(name, value);
+  const again = request.clone();
+  const response = await attempt(request);
+  if (response.status !== 403) return response;
+  const refusal = (await response.clone().json().catch(() => null)) as Schemas['ErrorBody'] | null;
+  if (refusal?.code !== 'reauthentication_required' || !(await reauthentication.ask())) return response;
+  return attempt(again);
+}
+
+async function attempt(request: Request): Promise<Response> {
+  const response = await fetch(request).catch(() => {
+    throw new ApiError(common('unreachable'), 0, 'unreachable');
+  });
+  if (response.status === 401 && !PASSWORD_CHECKS.includes(new URL(request.url).pathname)) signedOut();
+  return response;
+}
 
 /** The daemon's API, typed from its OpenAPI document: `await ok(api.GET('/api/agents'))`. */
-export const api = createClient<paths>({ credentials: 'same-origin', headers: CSRF });
-api.use(watchSession);
+export const api = createClient<paths>({ fetch: (request) => send(request) });
+
+/** A single-use ticket, for what a browser requests without headers: a WebSocket, a download. */
+export const takeTicket = async () => (await ok(api.POST('/api/auth/ticket'))).ticket;
 
 export async function errorOf(response: Response, body?: unknown): Promise<ApiError> {
   const known = (body ?? (await response.json().catch(() => null))) as Schemas['ErrorBody'] | null;
@@ -68,15 +87,11 @@ export function asApiError(error: unknown): ApiError {
 
 /** A request whose path is only known as it runs; what it answers is for the caller to know. */
 export async function request<T>(method: string, path: string, body?: unknown): Promise<T> {
-  const response = await fetch(path, {
+  const response = await send(path, {
     method,
-    credentials: 'same-origin',
-    headers: { ...CSRF, ...(body !== undefined && { 'Content-Type': 'application/json' }) },
+    headers: body === undefined ? undefined : { 'Content-Type': 'application/json' },
     body: body === undefined ? undefined : JSON.stringify(body),
-  }).catch(() => {
-    throw new ApiError(common('unreachable'), 0, 'unreachable');
   });
-  if (response.status === 401) signedOut();
   if (!response.ok) throw await errorOf(response);
   return (await response.json()) as T;
 }

@@ -1,10 +1,10 @@
 import { agents } from './agents.svelte';
-import { ApiError, api, asApiError, CSRF, errorOf, ok, onSignedOut, type Schemas } from './api';
+import { ApiError, api, asApiError, errorOf, ok, onSignedOut, send, type Schemas } from './api';
 import { live } from './live.svelte';
+import { deletePageSecret, pageSecret, storePageSecret } from './page-secret';
 import { language } from './text.svelte';
+import { common } from './texts';
 import { theme, type Theme } from './theme.svelte';
-
-const SIGNED_IN = 'signed-in';
 
 /** Where the page stands: who looks at it, and whether the daemon is set up. */
 class Session {
@@ -16,7 +16,7 @@ class Session {
 
   /** Who was signed in here before probably still is: asking that first shows the page sooner. */
   get mayBeSignedIn(): boolean {
-    return localStorage.getItem(SIGNED_IN) === '1';
+    return pageSecret() !== null;
   }
 
   async start() {
@@ -44,7 +44,6 @@ class Session {
     this.takeSettings(settings.data);
     agents.take(list.data?.agents ?? (await ok(api.GET('/api/agents'))).agents);
     this.stage = 'signed-in';
-    localStorage.setItem(SIGNED_IN, '1');
     live.start();
     return true;
   }
@@ -54,20 +53,20 @@ class Session {
     theme.set(settings.profile.theme ?? 'system');
   }
 
-  /** Makes the account, or signs in; the session comes as a cookie that no script can read. */
+  /** Creates the account or signs in. Half of the session comes as a cookie that no script can read. */
   async enter(how: 'register' | 'login', username: string, password: string, key?: string) {
-    const response = await fetch(`/api/auth/${how}`, {
+    const response = await send(`/api/auth/${how}`, {
       method: 'POST',
-      credentials: 'same-origin',
-      headers: { 'Content-Type': 'application/json', ...CSRF, ...(key && { Authorization: `Bearer ${key}` }) },
+      headers: { 'Content-Type': 'application/json', ...(key && { Authorization: `Bearer ${key}` }) },
       body: JSON.stringify({ username, password, cookie: true }),
     });
     if (!response.ok) throw await errorOf(response);
+    await storePageSecret(((await response.json()) as { page_secret: string }).page_secret);
     const { bootstrap_mode } = await ok(api.GET('/api/health'));
     // Before the first key a session opens nothing; whoever needs one for programs makes another in the settings.
     if (bootstrap_mode) await ok(api.POST('/api/auth/keys', { body: { name: 'page', description: 'Made at the first sign-in on the page' } }));
     if (how === 'register') await this.#introduce(username);
-    if (!(await this.load())) throw new ApiError('The daemon did not take the session over. Does the browser refuse cookies?', 401, 'no_cookie');
+    if (!(await this.load())) throw new ApiError(common('cookieRefused', { host: location.hostname }), 401, 'cookie_refused');
   }
 
   /** What the browser knows of a new owner need not be asked for. */
@@ -84,7 +83,7 @@ class Session {
 
   end() {
     live.stop();
-    localStorage.removeItem(SIGNED_IN);
+    void deletePageSecret();
     if (this.stage === 'signed-in') this.stage = 'login';
   }
 

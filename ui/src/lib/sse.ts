@@ -1,4 +1,4 @@
-import { CSRF, errorOf, noteSignedOut } from './api';
+import { errorOf, send } from './api';
 
 export interface ServerEvent {
   id: string;
@@ -11,9 +11,8 @@ const SILENT_MS = 45_000;
 
 /** Reads Server-Sent Events of a request; `EventSource` can send neither a body nor a header. */
 export async function* serverEvents(path: string, init: RequestInit): AsyncGenerator<ServerEvent> {
-  const headers = { Accept: 'text/event-stream', ...CSRF, ...(init.headers as Record<string, string>) };
-  const response = await fetch(path, { credentials: 'same-origin', ...init, headers });
-  if (response.status === 401) noteSignedOut();
+  const headers = { Accept: 'text/event-stream', ...(init.headers as Record<string, string>) };
+  const response = await send(path, { ...init, headers });
   if (!response.ok || !response.body) throw await errorOf(response);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';

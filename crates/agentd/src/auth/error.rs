@@ -15,8 +15,12 @@ pub enum AuthError {
     Invalid(Vec<FieldProblem>),
     #[error("The username or the password is wrong")]
     WrongCredentials,
-    #[error("Too many failed logins for this user from this address; try again later")]
+    #[error("Too many wrong passwords for this user from this address; try again in {} s", .retry_after.as_secs().max(1))]
     TooManyFailures { retry_after: Duration },
+    #[error("The password is wrong")]
+    WrongPassword,
+    #[error("Only a session of the web page confirms its password; API keys and session tokens need no confirmation")]
+    NotPageSession,
     #[error("This login was done before and made {id}; its token was shown then and is not kept")]
     AlreadyLoggedIn { id: String },
     #[error("Too many logins are being checked at once; try again shortly")]
@@ -67,14 +71,18 @@ impl DomainError for AuthError {
     fn kind(&self) -> ErrorKind {
         match self {
             Self::Invalid(fields) => ErrorKind::Invalid(fields.clone()),
-            Self::WrongCredentials | Self::NeedsCredential | Self::CredentialGone => ErrorKind::Unauthenticated,
+            Self::WrongCredentials | Self::WrongPassword | Self::NeedsCredential | Self::CredentialGone => {
+                ErrorKind::Unauthenticated
+            }
             Self::TooManyFailures { retry_after } | Self::TooManyTickets { retry_after, .. } => {
                 ErrorKind::TooMany(*retry_after)
             }
             Self::Busy => ErrorKind::TooMany(Duration::from_secs(1)),
-            Self::AccountExists | Self::KeyExists | Self::TooManyKeys { .. } | Self::AlreadyLoggedIn { .. } => {
-                ErrorKind::Conflict
-            }
+            Self::AccountExists
+            | Self::KeyExists
+            | Self::TooManyKeys { .. }
+            | Self::AlreadyLoggedIn { .. }
+            | Self::NotPageSession => ErrorKind::Conflict,
             Self::KeyNotFound | Self::SessionNotFound => ErrorKind::NotFound,
             Self::BadBootstrapKey => ErrorKind::Invalid(Vec::new()),
             Self::BootstrapKeyFile { .. } | Self::Hashing { .. } => ErrorKind::Internal,
@@ -87,6 +95,8 @@ impl DomainError for AuthError {
         match self {
             Self::Invalid(_) => "invalid_request",
             Self::WrongCredentials => "wrong_credentials",
+            Self::WrongPassword => "wrong_password",
+            Self::NotPageSession => "not_page_session",
             Self::TooManyFailures { .. } => "too_many_attempts",
             Self::AlreadyLoggedIn { .. } => "already_done",
             Self::Busy => "busy",

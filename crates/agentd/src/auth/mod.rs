@@ -2,12 +2,15 @@
 //! first key exists.
 //!
 //! Invariants
-//! - Keys, session tokens and tickets are stored as SHA-256 alone, passwords as argon2id alone.
+//! - Keys, session tokens, page secrets and tickets are stored as SHA-256 alone, passwords as argon2id alone.
 //! - The first account and the first key are each claimed by one row: of racing requests exactly one
 //!   wins, on whichever replica, and a claim is never given back.
 //! - A credential that was revoked, rotated or logged out is refused by every request that begins
 //!   after the answer, on every replica.
-//! - A session in a cookie opens what one in a header opens, for the daemon's own page alone (`web::read_credential`).
+//! - A page session needs its cookie and its page secret; neither alone is a credential, and its token is never a
+//!   Bearer token. Other sessions are never valid as a cookie.
+//! - A page session creates keys, handles backups with secrets and changes safety settings only within ten minutes
+//!   after its password was entered (`web::PasswordProof`). Logging in does not count.
 //! - No request is trusted for the address that it comes from.
 //!
 //! | state | register | first key | setup | everything else |
@@ -36,5 +39,5 @@ pub use model::{
     ApiKey, BootstrapState, IssuedKey, IssuedTicket, KeyId, LoggedIn, LoginOrigin, NewKey, TicketId, User, UserAgent,
     UserId, UserSession, UserSessionId,
 };
-pub use routes::{CreatedKey, RegisterRequest, RegisteredUser, SessionDelivery, SetCookie, routes};
+pub use routes::{CreatedKey, RegisterRequest, RegisteredUser, SessionDelivery, SetCookies, routes};
 pub use service::{Auth, AuthOptions, CREDENTIALS};

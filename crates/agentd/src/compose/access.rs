@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use agentd_store::StoreError;
 use agentd_web::{
     AccessDenied, Authenticate, Caller, CallerKind, CorsPolicy, Credential, Guarded, HostPolicy, HttpStack,
-    Observation, OwnPages, Scope,
+    Observation, OwnPages, PasswordProof, Scope,
 };
 use axum::Router;
 use futures_util::future::BoxFuture;
@@ -47,7 +47,13 @@ pub(super) struct OwnerAlone;
 impl Authenticate for OwnerAlone {
     fn authenticate(&self, _credential: Option<Credential>) -> BoxFuture<'_, Result<Caller, AccessDenied>> {
         Box::pin(async {
-            Ok(Caller { kind: CallerKind::Local, credential_id: "local".into(), user_id: None, scope: Scope::Full })
+            Ok(Caller {
+                kind: CallerKind::Local,
+                credential_id: "local".into(),
+                user_id: None,
+                scope: Scope::Full,
+                password: PasswordProof::NotRequired,
+            })
         })
     }
 

@@ -168,7 +168,7 @@ pub async fn wire(
     let options = AuthOptions {
         api_key_required: config.api_key_required,
         listens_beyond_loopback: !address.ip().is_loopback(),
-        own_origins: config.allowed_origins(address),
+        own_origins: config.setup_origins(address),
     };
     let rollups = Rollups::new(context, settings.clone());
     let auth = Auth::new(context.clone(), settings.clone(), options);

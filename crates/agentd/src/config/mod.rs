@@ -35,6 +35,8 @@ pub struct Config {
     pub trusted_proxies: TrustedProxies,
     pub secret_key_file: Option<PathBuf>,
     pub ui_dev_origin: String,
+    /// Whether `ui_dev_origin` is configured rather than the default.
+    pub names_ui_dev_origin: bool,
     /// How the daemon is reached from outside, without a slash at the end.
     pub base_url: String,
     pub log: String,
@@ -166,6 +168,7 @@ impl Config {
             TrustedProxies::default()
         });
         let ui_dev_origin = source.ui_dev_origin.as_deref().filter(|text| !text.is_empty());
+        let names_ui_dev_origin = ui_dev_origin.is_some();
         let ui_dev_origin = ui_dev_origin.unwrap_or(DEFAULT_UI_DEV_ORIGIN);
         let ui_dev_origin = web_address(ui_dev_origin).map(|url| origin_of(&url)).unwrap_or_else(|| {
             problems.push(format!(
@@ -219,6 +222,7 @@ impl Config {
             trusted_proxies,
             secret_key_file: source.secret_key_file,
             ui_dev_origin,
+            names_ui_dev_origin,
             base_url: base_url.unwrap_or_else(|| own_origin(listen)),
             log,
             log_format,
@@ -270,14 +274,31 @@ impl Config {
         web_address(&self.base_url).map(|url| origin_of(&url))
     }
 
-    /// Every origin whose pages may read our answers, for a daemon that really listens on `address`
-    /// (port 0 becomes a real one only then).
+    /// Every origin whose pages may read the daemon's responses. `address` is the one it really listens on.
     #[must_use]
     pub fn allowed_origins(&self, address: SocketAddr) -> Vec<String> {
-        // A browser's `Origin` has neither the path nor the usual port of the base URL.
-        let outside = self.base_origin();
-        let mut origins = vec![self.ui_dev_origin.clone(), own_origin(address)];
-        origins.extend(outside);
+        std::iter::once(self.ui_dev_origin.clone()).chain(self.known_origins(address)).collect()
+    }
+
+    /// Every origin whose pages may set up a daemon that has no API key yet.
+    ///
+    /// Without being named, the web page's development server is none of them in a release build: on a user's machine
+    /// any program may serve its port.
+    #[must_use]
+    pub fn setup_origins(&self, address: SocketAddr) -> Vec<String> {
+        self.setup_origins_of_build(address, cfg!(debug_assertions))
+    }
+
+    fn setup_origins_of_build(&self, address: SocketAddr, is_debug: bool) -> Vec<String> {
+        let is_trusted = self.names_ui_dev_origin || is_debug;
+        is_trusted.then(|| self.ui_dev_origin.clone()).into_iter().chain(self.known_origins(address)).collect()
+    }
+
+    /// The daemon's own origins, and those of `SVC_CORS_ORIGINS`.
+    fn known_origins(&self, address: SocketAddr) -> Vec<String> {
+        // A browser's `Origin` has neither the path nor the default port of the base URL.
+        let mut origins = vec![own_origin(address)];
+        origins.extend(self.base_origin());
         if address.ip().is_loopback() || address.ip().is_unspecified() {
             origins.push(format!("http://localhost:{}", address.port()));
             origins.push(format!("http://127.0.0.1:{}", address.port()));

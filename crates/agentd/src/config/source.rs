@@ -43,7 +43,8 @@ pub struct ConfigSource {
     /// File of the key that encrypts stored secrets [default: secret.key in the data directory]
     #[arg(long, env = "SVC_SECRET_KEY_FILE", global = true)]
     pub secret_key_file: Option<PathBuf>,
-    /// Origin of the web page's development server [default: http://localhost:5173]
+    /// Origin of the web page's development server; if set, it may also set up a daemon without API keys
+    /// [default: http://localhost:5173]
     #[arg(long, env = "SVC_UI_DEV_ORIGIN", global = true)]
     pub ui_dev_origin: Option<String>,
     /// How the daemon is reached from outside, such as https://agents.example.com

@@ -112,6 +112,19 @@ fn a_base_url_names_a_host() {
 }
 
 #[test]
+fn default_dev_origin_may_read_but_not_set_up_a_release_build() {
+    let dev = "http://localhost:5173".to_owned();
+    let config = Config::from_source(ConfigSource::default()).unwrap();
+    assert!(config.allowed_origins(config.listen).contains(&dev));
+    assert!(config.setup_origins_of_build(config.listen, true).contains(&dev));
+    let origins = config.setup_origins_of_build(config.listen, false);
+    assert!(!origins.contains(&dev) && origins.contains(&"http://127.0.0.1:7878".to_owned()), "{origins:?}");
+    let named = ConfigSource { ui_dev_origin: Some(dev.clone()), ..ConfigSource::default() };
+    let named = Config::from_source(named).unwrap();
+    assert!(named.setup_origins_of_build(named.listen, false).contains(&dev));
+}
+
+#[test]
 fn an_origin_is_what_a_browser_writes() {
     for (base_url, origin) in [
         ("https://agents.example:443", "https://agents.example"),

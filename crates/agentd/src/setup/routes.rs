@@ -14,7 +14,7 @@ use super::model::{Progress, Step};
 use super::service::{ProviderChoice, Setup};
 use crate::agents::{Agent, AgentFields, AgentView};
 use crate::auth::{
-    CreatedKey, IssuedKey, LoggedIn, LoginOrigin, RegisterRequest, RegisteredUser, SessionDelivery, SetCookie,
+    CreatedKey, IssuedKey, LoggedIn, LoginOrigin, RegisterRequest, RegisteredUser, SessionDelivery, SetCookies,
 };
 use crate::runtime::{record_once, record_secret_once};
 
@@ -81,12 +81,12 @@ async fn setup_account(
     page: RequestingPage,
     origin: LoginOrigin,
     Json(request): Json<RegisterRequest>,
-) -> ApiResult<(StatusCode, SetCookie, Json<RegisteredUser>)> {
-    let delivery = SessionDelivery::wanted(request.cookie, page)?;
+) -> ApiResult<(StatusCode, SetCookies, Json<RegisteredUser>)> {
+    let delivery = SessionDelivery::requested(request.cookie, page)?;
     let recorder = record_secret_once(&once, |made: &LoggedIn| made.user.id.to_string());
     let logged_in =
-        setup.make_account(&caller, request.username, request.password, delivery.known_by(origin), recorder).await?;
-    Ok(RegisteredUser::answer(logged_in, delivery))
+        setup.make_account(&caller, request.username, request.password, delivery.complete(origin), recorder).await?;
+    Ok(RegisteredUser::answer(logged_in, &delivery))
 }
 
 /// Where replies are to come from.

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::hooks::receiver::Receiver;
 use crate::hooks::settle;
 use crate::support::request::{EventStream, ServerEvent};
-use crate::support::{Eventually, TestApp, TestRequest};
+use crate::support::{Eventually, TestApp, TestPage, TestRequest};
 
 const STREAM: &str = "/api/events/stream";
 
@@ -116,15 +116,12 @@ async fn a_stream_ends_with_its_credential_and_with_the_daemon() {
     let made = app.post("/api/auth/keys").json(&json!({"name": "page", "scope": "read"})).send().await.json();
     let (key, id) = (made["key"].as_str().expect("a key"), made["id"].as_str().expect("an id"));
     let (mut revoked, _) = open(app.get(STREAM).bearer(key)).await;
-    let account = json!({"username": "owner", "password": "correct horse", "cookie": true});
-    let login = app.post("/api/auth/login").anonymous().json(&account).send().await.expect_status(200);
-    let cookie = login.header("set-cookie").expect("a cookie").split(';').next().expect("a pair").to_owned();
-    let (mut page, _) = open(app.get(STREAM).anonymous().header("cookie", &cookie)).await;
+    let signed_in = TestPage::sign_in(&app).await;
+    let (mut page, _) = open(signed_in.get(&app, STREAM)).await;
     let ticket = app.post("/api/auth/ticket").send().await.json()["ticket"].as_str().expect("a ticket").to_owned();
     let (mut kept, _) = open(app.get(&format!("{STREAM}?ticket={ticket}")).anonymous()).await;
     app.delete(&format!("/api/auth/keys/{id}")).send().await.expect_status(200);
-    let logout = app.post("/api/auth/logout").anonymous().header("cookie", &cookie).header("x-svc-csrf", "1");
-    logout.send().await.expect_status(200);
+    signed_in.post(&app, "/api/auth/logout").send().await.expect_status(200);
     assert_eq!((revoked.next().await, page.next().await), (None, None));
     create_project(&app, "one").await;
     assert_eq!(name(&next_project(&mut kept).await), "one");

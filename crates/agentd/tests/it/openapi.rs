@@ -21,6 +21,17 @@ fn the_committed_document_is_the_code() {
 }
 
 #[tokio::test]
+async fn documentation_page_allows_its_own_assets_alone() {
+    let app = TestApp::start().await;
+    for path in ["/api/docs", "/api/docs/", "/api/docs/index.html"] {
+        let page = app.get(path).send().await.expect_status(200);
+        let policy = page.header("content-security-policy").expect("a policy").to_owned();
+        assert!(policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self'; "), "{policy}");
+        assert!(policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe"), "{policy}");
+    }
+}
+
+#[tokio::test]
 async fn the_served_document_is_the_committed_one() {
     let app = TestApp::start().await;
     let served = app.get("/api/openapi.json").send().await.expect_status(200).json();

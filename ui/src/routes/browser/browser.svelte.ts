@@ -1,4 +1,4 @@
-import { ApiError, api, asApiError, CSRF, errorOf, ok, type Schemas } from '../../lib/api';
+import { ApiError, api, asApiError, errorOf, ok, send, type Schemas } from '../../lib/api';
 
 export type Tab = Schemas['BrowserTab'];
 export type Recording = Schemas['BrowserRecording'];
@@ -90,10 +90,9 @@ export const browser = new Browser();
 
 /** An answer that is a file; throws an `ApiError` where it was refused. */
 export async function fileOf(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Blob> {
-  const response = await fetch(path, {
+  const response = await send(path, {
     method,
-    credentials: 'same-origin',
-    headers: { ...CSRF, ...(body !== undefined && { 'Content-Type': 'application/json' }) },
+    headers: body === undefined ? undefined : { 'Content-Type': 'application/json' },
     body: body === undefined ? undefined : JSON.stringify(body),
     signal,
   });

@@ -1,3 +1,5 @@
+import { takeTicket } from '../../lib/api';
+
 // The frames of the active tab, as they come. The socket waits where no browser runs, and ends when it is closed or nobody sees the page.
 
 const LONGEST_WAIT_MS = 10_000;
@@ -9,7 +11,8 @@ export class Frames {
   width = $state(0);
   height = $state(0);
 
-  #socket: WebSocket | null = null;
+  /** Aborted when the socket is closed, also while it is being opened. */
+  #connection: AbortController | null = null;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #wait = 500;
   #ended = false;
@@ -24,7 +27,7 @@ export class Frames {
     // Nothing is captured for a tab that nobody sees.
     const look = () => {
       if (document.hidden) this.#close();
-      else if (!this.#socket) this.#open();
+      else if (!this.#connection) void this.#open();
     };
     document.addEventListener('visibilitychange', look);
     look();
@@ -37,10 +40,9 @@ export class Frames {
 
   #close() {
     clearTimeout(this.#timer);
-    const socket = this.#socket;
-    this.#socket = null;
+    this.#connection?.abort();
+    this.#connection = null;
     this.#wait = 500;
-    socket?.close(1000);
   }
 
   /** What was drawn belongs to a browser that is gone. */
@@ -48,22 +50,35 @@ export class Frames {
     this.count = this.width = this.height = 0;
   }
 
-  #open() {
-    const socket = new WebSocket(`${location.protocol === 'https:' ? 'wss' : 'ws'}://${location.host}/api/browser/stream`);
+  #lost() {
+    this.state = 'lost';
+    this.#openLater();
+  }
+
+  #openLater() {
+    this.#timer = setTimeout(() => void this.#open(), this.#wait);
+    this.#wait = Math.min(this.#wait * 2, LONGEST_WAIT_MS);
+  }
+
+  async #open() {
+    const { signal } = (this.#connection = new AbortController());
+    const ticket = await takeTicket().catch(() => null);
+    if (signal.aborted) return;
+    if (!ticket) return this.#lost();
+    const socket = new WebSocket(`${location.protocol === 'https:' ? 'wss' : 'ws'}://${location.host}/api/browser/stream?ticket=${encodeURIComponent(ticket)}`);
+    signal.addEventListener('abort', () => socket.close(1000));
     socket.binaryType = 'blob';
-    this.#socket = socket;
     socket.onopen = () => {
       this.state = 'open';
       this.#wait = 500;
     };
     socket.onmessage = ({ data }: MessageEvent<Blob>) => void this.#draw(data);
     socket.onclose = ({ code }) => {
-      if (socket !== this.#socket) return;
+      if (signal.aborted) return;
       // 1000: the browser was closed; the next socket waits for the next one.
-      if (code === 1000) this.#clear();
-      else this.state = 'lost';
-      this.#timer = setTimeout(() => this.#open(), this.#wait);
-      this.#wait = Math.min(this.#wait * 2, LONGEST_WAIT_MS);
+      if (code !== 1000) return this.#lost();
+      this.#clear();
+      this.#openLater();
     };
   }
 

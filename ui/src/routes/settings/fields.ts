@@ -62,7 +62,7 @@ const FIELDS: Record<SettingsField, [en: string, de: string, text: string]> = {
   'email.password': ['Password', 'Passwort', 'Wird verschlüsselt abgelegt und nie wieder gezeigt. Ändern sich Server oder Port, oder fällt die Verschlüsselung weg, ist es neu einzugeben.'],
   'email.from_address': ['Sender', 'Absender', 'Die Adresse des Absenders, name@example.org.'],
   'security.session_ttl_seconds': ['A sign-in lasts, in seconds', 'Eine Anmeldung gilt, in Sekunden', 'Wie lange eine Anmeldung gilt; für Sitzungen, die von nun an beginnen.'],
-  'security.login_max_failures': ['Failed sign-ins until a pause', 'Fehlversuche bis zur Pause', 'Nach so vielen falschen Passwörtern für einen Benutzer von einer Adresse werden Anmeldungen von dort eine Weile abgewiesen.'],
+  'security.login_max_failures': ['Failed sign-ins until a pause', 'Fehlversuche bis zur Pause', 'Nach so vielen falschen Passwörtern für einen Benutzer von einer Adresse muss jeder weitere Versuch von dort warten: erst eine Sekunde, dann jedes Mal doppelt so lange, höchstens eine Minute.'],
   'security.login_window_seconds': ['Counted within, in seconds', 'Gezählt innerhalb von, in Sekunden', 'Wie lange ein falsches Passwort zählt.'],
   'security.approval_tools': ['Tools that always ask', 'Werkzeuge, die immer fragen', 'Namen von Werkzeugen, die immer fragen, bevor sie laufen; * am Ende steht für jeden Rest.'],
   'security.allowed_hosts': ['Private addresses that agents may reach', 'Private Adressen, die Agenten erreichen dürfen', 'Hosts, die erreicht werden dürfen, obwohl ihre Adresse privat oder lokal ist: host, *.host, eine IP-Adresse oder ein CIDR-Block.'],

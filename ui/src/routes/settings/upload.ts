@@ -1,4 +1,5 @@
-import { ApiError, CSRF, noteSignedOut, type Schemas } from '../../lib/api';
+import { ApiError, noteSignedOut, type Schemas } from '../../lib/api';
+import { pageHeaders } from '../../lib/page-secret';
 import { common } from '../../lib/texts';
 
 /** Sends a file as it is and tells how far it has come, which `fetch` cannot. */
@@ -7,7 +8,7 @@ export function upload(path: string, file: File, progress: (share: number) => vo
     const request = new XMLHttpRequest();
     request.open('POST', path);
     request.responseType = 'json';
-    for (const [name, value] of Object.entries({ ...CSRF, 'Content-Type': 'application/gzip' })) request.setRequestHeader(name, value);
+    for (const [name, value] of Object.entries({ ...pageHeaders(), 'Content-Type': 'application/gzip' })) request.setRequestHeader(name, value);
     request.upload.onprogress = ({ loaded, total }) => progress(total ? loaded / total : 0);
     request.onerror = () => reject(new ApiError(common('unreachable'), 0, 'unreachable'));
     request.onload = () => {

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use agentd_base::{Problems, Secret, Timestamp, typed_id};
 use agentd_store::stored_ids;
+use agentd_web::PasswordProof;
 
 typed_id!(UserId, "user");
 typed_id!(
@@ -29,19 +30,23 @@ pub struct LoggedIn {
     pub user: User,
     pub session: UserSessionId,
     pub token: Secret,
+    /// The second half of a page session; without one the token is a Bearer token.
+    pub page_secret: Option<Secret>,
     pub expires_in_seconds: u64,
     /// Whether an API key was ever made; until then the session opens nothing.
     pub bootstrap_mode: bool,
 }
 
-/// Where a login comes from, for its owner to know it by.
+/// The client of a login.
 #[derive(Debug, Clone, Default)]
 pub struct LoginOrigin {
     /// `None` on the daemon's private socket.
     pub address: Option<IpAddr>,
     pub user_agent: Option<UserAgent>,
-    /// The session that the same browser has in its cookie; the new one takes its place.
-    pub replaces: Option<Secret>,
+    /// Whether the login begins a page session.
+    pub is_page: bool,
+    /// Tokens of the session cookies that the browser sent; the new session replaces theirs.
+    pub replaces: Vec<Secret>,
 }
 
 /// What a client calls itself: a line of bounded length.
@@ -76,6 +81,16 @@ pub struct UserSession {
     pub last_used_at: Option<Timestamp>,
     pub user_agent: Option<String>,
     pub address: Option<String>,
+}
+
+/// Whether a credential must enter the password again. `page` is what a page session knows of it.
+#[must_use]
+pub(crate) fn password_proof(page: Option<Option<Timestamp>>, now: Timestamp) -> PasswordProof {
+    match page {
+        None => PasswordProof::NotRequired,
+        Some(Some(until)) if now < until => PasswordProof::Recent,
+        Some(_) => PasswordProof::Missing,
+    }
 }
 
 /// Validates the name and password of a new account.

@@ -10,6 +10,7 @@ stored_ids!(KeyId, TicketId);
 
 const KEY_PREFIX: &str = "svc_";
 pub(crate) const SESSION_PREFIX: &str = "sess_";
+pub(crate) const PAGE_SECRET_PREFIX: &str = "page_";
 pub(crate) const TICKET_PREFIX: &str = "ticket_";
 /// 256 bits in hex.
 const LEAST_KEY_DIGITS: usize = 64;
@@ -75,9 +76,19 @@ pub(crate) fn is_session(credential: &Secret) -> bool {
     credential.expose().len() <= LONGEST_CREDENTIAL && credential.expose().starts_with(SESSION_PREFIX)
 }
 
-/// Tickets are only ever made by us, so their form is known to the letter.
+/// Whether this has the exact form of a page secret.
+pub(crate) fn is_page_secret(secret: &Secret) -> bool {
+    is_issued(secret, PAGE_SECRET_PREFIX)
+}
+
+/// Whether this has the exact form of a ticket.
 pub(crate) fn is_ticket(credential: &Secret) -> bool {
-    let digits = credential.expose().strip_prefix(TICKET_PREFIX).unwrap_or_default();
+    is_issued(credential, TICKET_PREFIX)
+}
+
+/// Whether this has the form of a secret that only the daemon issues: a prefix and 256 bits in lowercase hex.
+fn is_issued(secret: &Secret, prefix: &str) -> bool {
+    let digits = secret.expose().strip_prefix(prefix).unwrap_or_default();
     digits.len() == LEAST_KEY_DIGITS && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
@@ -107,8 +118,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_made_as_a_ticket_has_the_form_of_one() {
-        assert!(is_ticket(&agentd_base::Entropy::seeded(1).secret(TICKET_PREFIX)));
+    fn only_issued_secrets_have_the_form_of_tickets_and_page_secrets() {
+        let issue = |prefix| agentd_base::Entropy::seeded(1).secret(prefix);
+        assert!(is_ticket(&issue(TICKET_PREFIX)) && is_page_secret(&issue(PAGE_SECRET_PREFIX)));
+        assert!(!is_page_secret(&issue(TICKET_PREFIX)) && !is_ticket(&issue(SESSION_PREFIX)));
         for other in ["", "ticket_", "ticket_00", &format!("svc_{}", "0a".repeat(32))] {
             assert!(!is_ticket(&Secret::new(other.to_owned())), "{other}");
         }

@@ -2,16 +2,15 @@
 
 use agentd_base::Secret;
 use agentd_web::{
-    AccessDenied, ApiError, ApiResult, Caller, CallerKind, ErrorBody, IdempotencyKey, Json, RequestingPage,
-    forget_session, presented_idempotency_key, read_credential,
+    AccessDenied, ApiError, ApiResult, Caller, CallerKind, CookieScope, ErrorBody, IdempotencyKey, Json,
+    RequestingPage, presented_idempotency_key, read_credential,
 };
 use axum::extract::{Request, State};
-use http::header::SET_COOKIE;
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::delivery::{SessionDelivery, SetCookie};
+use super::delivery::{Delivered, SessionDelivery, SetCookies, set_cookies};
 use crate::auth::model::{LoggedIn, LoginOrigin, User};
 use crate::auth::service::Auth;
 use crate::runtime::record_secret_once;
@@ -43,7 +42,8 @@ pub struct RegisterRequest {
     pub username: String,
     #[schema(value_type = String, format = Password, min_length = 8, max_length = 1024, write_only)]
     pub password: Secret,
-    /// For the daemon's own page: the session comes as the cookie `svc_session` and not in the body.
+    /// For the daemon's own page: begins a page session. Its token comes as the cookie `svc_session` and not in the
+    /// body; the cookie counts only together with `page_secret`.
     #[serde(default)]
     #[schema(required = false)]
     pub cookie: bool,
@@ -58,6 +58,10 @@ pub struct RegisteredUser {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     token: Option<String>,
+    /// `page_…`; shown once, only with `cookie`. Send it as `X-Svc-Page` with every request of the page session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    page_secret: Option<String>,
     /// `session`
     token_type: &'static str,
     /// What to do next.
@@ -66,12 +70,13 @@ pub struct RegisteredUser {
 
 impl RegisteredUser {
     /// The answer for who is logged in now, its session handed over.
-    pub fn answer(logged_in: LoggedIn, delivery: SessionDelivery) -> (StatusCode, SetCookie, Json<Self>) {
-        let (cookie, token) = delivery.deliver(&logged_in);
+    pub fn answer(logged_in: LoggedIn, delivery: &SessionDelivery) -> (StatusCode, SetCookies, Json<Self>) {
+        let Delivered { cookies, token, page_secret } = delivery.deliver(&logged_in);
         let user = Self {
             user_id: logged_in.user.id.to_string(),
             username: logged_in.user.username,
             token,
+            page_secret,
             token_type: "session",
             message: if logged_in.bootstrap_mode {
                 "The account is made. Next make the first API key with POST /api/auth/keys; the session opens nothing \
@@ -80,7 +85,7 @@ impl RegisteredUser {
                 "The account is made and logged in."
             },
         };
-        (StatusCode::CREATED, cookie, Json(user))
+        (StatusCode::CREATED, cookies, Json(user))
     }
 }
 
@@ -108,12 +113,12 @@ pub(super) async fn register(
     page: RequestingPage,
     origin: LoginOrigin,
     Json(request): Json<RegisterRequest>,
-) -> ApiResult<(StatusCode, SetCookie, Json<RegisteredUser>)> {
-    let delivery = SessionDelivery::wanted(request.cookie, page)?;
+) -> ApiResult<(StatusCode, SetCookies, Json<RegisteredUser>)> {
+    let delivery = SessionDelivery::requested(request.cookie, page)?;
     let recorder = record_secret_once(&once, |made: &LoggedIn| made.user.id.to_string());
     let logged_in =
-        auth.register(&caller, request.username, request.password, delivery.known_by(origin), recorder).await?;
-    Ok(RegisteredUser::answer(logged_in, delivery))
+        auth.register(&caller, request.username, request.password, delivery.complete(origin), recorder).await?;
+    Ok(RegisteredUser::answer(logged_in, &delivery))
 }
 
 /// Who logs in.
@@ -123,7 +128,8 @@ pub(super) struct LoginRequest {
     username: String,
     #[schema(value_type = String, format = Password, max_length = 1024, write_only)]
     password: Secret,
-    /// For the daemon's own page: the session comes as the cookie `svc_session` and not in the body.
+    /// For the daemon's own page: begins a page session. Its token comes as the cookie `svc_session` and not in the
+    /// body; the cookie counts only together with `page_secret`.
     #[serde(default)]
     #[schema(required = false)]
     cookie: bool,
@@ -136,6 +142,10 @@ pub(super) struct LoginView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     token: Option<String>,
+    /// `page_…`; shown once, only with `cookie`. Send it as `X-Svc-Page` with every request of the page session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    page_secret: Option<String>,
     /// `session`
     token_type: &'static str,
     /// Seconds that the session lasts.
@@ -157,11 +167,12 @@ impl From<User> for UserView {
 
 /// Begin a session with username and password
 ///
-/// A wrong user and a wrong password are answered alike. Too many failures for a user from one
-/// address: 429 with `Retry-After`; failures from other addresses only delay the answer. With an
-/// `Idempotency-Key`, which belongs to the user, a repeat answers 409 `already_done` with the session's id.
+/// A wrong user and a wrong password are answered alike. After too many failures for a user from one address, attempts
+/// from there get 429 with `Retry-After`: one second at first, twice as long after each further failure, at most a
+/// minute. Failures from other addresses only delay the answer. With an `Idempotency-Key`, which belongs to the user, a
+/// repeat answers 409 `already_done` with the session's id.
 ///
-/// With `cookie`, the session that the browser had until then is ended.
+/// With `cookie`, the session ends that the browser had before.
 #[utoipa::path(
     post,
     path = "/api/auth/login",
@@ -183,13 +194,13 @@ pub(super) async fn login(
     page: RequestingPage,
     origin: LoginOrigin,
     Json(request): Json<LoginRequest>,
-) -> ApiResult<(SetCookie, Json<LoginView>)> {
-    let delivery = SessionDelivery::wanted(request.cookie, page)?;
-    let (origin, once) = (delivery.known_by(origin), presented_idempotency_key(&headers)?);
+) -> ApiResult<(SetCookies, Json<LoginView>)> {
+    let delivery = SessionDelivery::requested(request.cookie, page)?;
+    let (origin, once) = (delivery.complete(origin), presented_idempotency_key(&headers)?);
     let logged_in = auth.login(request.username, request.password, origin, once).await?;
-    let (cookie, token) = delivery.deliver(&logged_in);
+    let Delivered { cookies, token, page_secret } = delivery.deliver(&logged_in);
     let (expires_in, user) = (logged_in.expires_in_seconds, logged_in.user.into());
-    Ok((cookie, Json(LoginView { token, token_type: "session", expires_in, user })))
+    Ok((cookies, Json(LoginView { token, page_secret, token_type: "session", expires_in, user })))
 }
 
 /// What a credential is.
@@ -230,7 +241,7 @@ pub(super) struct LogoutView {
 
 /// End the session that asks
 ///
-/// The answer takes the cookie of the daemon's own page back.
+/// The response deletes the session cookie of the daemon's own page.
 #[utoipa::path(
     post,
     path = "/api/auth/logout",
@@ -238,7 +249,12 @@ pub(super) struct LogoutView {
     tag = "auth",
     responses((status = 200, description = "Whether a session was ended", body = LogoutView)),
 )]
-pub(super) async fn logout(State(auth): State<Auth>, caller: Caller) -> ApiResult<(SetCookie, Json<LogoutView>)> {
+pub(super) async fn logout(
+    State(auth): State<Auth>,
+    caller: Caller,
+    cookies: CookieScope,
+) -> ApiResult<(SetCookies, Json<LogoutView>)> {
     let success = auth.logout(&caller).await?;
-    Ok((success.then(|| [(SET_COOKIE, forget_session())]), Json(LogoutView { success })))
+    let deleted = if success { cookies.delete_sessions() } else { Vec::new() };
+    Ok((set_cookies(deleted), Json(LogoutView { success })))
 }

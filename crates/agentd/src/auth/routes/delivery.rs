@@ -1,16 +1,23 @@
-//! Where a login comes from, and where its session goes: into the body, or into a cookie of the daemon's own page.
+//! The client of a login, and the delivery of its session: in the body, or as a page session in a cookie and a page
+//! secret.
 
 use std::convert::Infallible;
 
-use agentd_web::{ApiError, ClientAddress, RequestingPage, keep_session, only_session};
+use agentd_web::{ApiError, ClientAddress, CookieScope, RequestingPage, session_cookies};
 use axum::extract::FromRequestParts;
+use axum::response::AppendHeaders;
 use http::header::{SET_COOKIE, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::auth::model::{LoggedIn, LoginOrigin, UserAgent};
 
-pub type SetCookie = Option<[(HeaderName, HeaderValue); 1]>;
+/// Values of `Set-Cookie`.
+pub type SetCookies = AppendHeaders<Vec<(HeaderName, HeaderValue)>>;
+
+pub(super) fn set_cookies(values: Vec<HeaderValue>) -> SetCookies {
+    AppendHeaders(values.into_iter().map(|value| (SET_COOKIE, value)).collect())
+}
 
 impl<S: Send + Sync> FromRequestParts<S> for LoginOrigin {
     type Rejection = Infallible;
@@ -19,27 +26,37 @@ impl<S: Send + Sync> FromRequestParts<S> for LoginOrigin {
         Ok(Self {
             address: parts.extensions.get::<ClientAddress>().map(|ClientAddress(address)| *address),
             user_agent: parts.headers.get(USER_AGENT).and_then(|agent| UserAgent::of(agent.as_bytes())),
-            replaces: only_session(&parts.headers),
+            is_page: false,
+            replaces: session_cookies(&parts.headers),
         })
     }
 }
 
-/// How a session is handed over.
-#[derive(Debug, Clone, Copy)]
+/// How a session is delivered.
+#[derive(Debug, Clone)]
 pub enum SessionDelivery {
+    /// As a Bearer token in the body.
     Body,
-    Cookie { is_secure: bool },
+    /// As a page session: the token in a cookie, the page secret in the body.
+    Page { is_secure: bool, cookies: CookieScope },
+}
+
+/// A delivered session; the body has either the token or the page secret.
+pub(super) struct Delivered {
+    pub(super) cookies: SetCookies,
+    pub(super) token: Option<String>,
+    pub(super) page_secret: Option<String>,
 }
 
 impl SessionDelivery {
     /// # Errors
-    /// 403 for a page of another origin that wants a cookie.
-    pub fn wanted(in_cookie: bool, page: RequestingPage) -> Result<Self, ApiError> {
-        match (in_cookie, page) {
+    /// 403 for a page of another origin that requests a cookie.
+    pub fn requested(in_cookie: bool, page: RequestingPage) -> Result<Self, ApiError> {
+        match (in_cookie, page.origin.is_own) {
             (false, _) => Ok(Self::Body),
-            (true, RequestingPage { is_own: true, is_secure }) => Ok(Self::Cookie { is_secure }),
+            (true, true) => Ok(Self::Page { is_secure: page.origin.is_secure, cookies: page.cookies }),
             // It would choose whose account the browser is logged in to.
-            (true, _) => Err(ApiError::new(
+            (true, false) => Err(ApiError::new(
                 StatusCode::FORBIDDEN,
                 "foreign_origin",
                 "A page of another origin gets no session cookie; open the daemon's own address, or leave `cookie` out",
@@ -47,22 +64,27 @@ impl SessionDelivery {
         }
     }
 
-    /// A browser keeps one session; who takes a token may keep several.
+    /// Completes the origin of the login. A browser has one page session, which the new one replaces; a client that
+    /// takes tokens may have several.
     #[must_use]
-    pub fn known_by(self, origin: LoginOrigin) -> LoginOrigin {
+    pub fn complete(&self, origin: LoginOrigin) -> LoginOrigin {
         match self {
-            Self::Body => LoginOrigin { replaces: None, ..origin },
-            Self::Cookie { .. } => origin,
+            Self::Body => LoginOrigin { replaces: Vec::new(), ..origin },
+            Self::Page { .. } => LoginOrigin { is_page: true, ..origin },
         }
     }
 
-    /// The header and the token of the body; one of them.
-    pub(super) fn deliver(self, logged_in: &LoggedIn) -> (SetCookie, Option<String>) {
+    pub(super) fn deliver(&self, logged_in: &LoggedIn) -> Delivered {
+        let page_secret = logged_in.page_secret.as_ref().map(|secret| secret.expose().to_owned());
         match self {
-            Self::Body => (None, Some(logged_in.token.expose().to_owned())),
-            Self::Cookie { is_secure } => {
-                let cookie = keep_session(&logged_in.token, logged_in.expires_in_seconds, is_secure);
-                (Some([(SET_COOKIE, cookie)]), None)
+            Self::Body => Delivered {
+                cookies: set_cookies(Vec::new()),
+                token: Some(logged_in.token.expose().to_owned()),
+                page_secret,
+            },
+            Self::Page { is_secure, cookies } => {
+                let cookies = cookies.keep_session(&logged_in.token, logged_in.expires_in_seconds, *is_secure);
+                Delivered { cookies: set_cookies(cookies), token: None, page_secret }
             }
         }
     }

@@ -1,12 +1,12 @@
-//! Where the owner is logged in.
+//! Login sessions of the owner.
 
-use agentd_base::Timestamp;
-use agentd_web::{ApiResult, Caller, CallerKind, Json, Path};
+use agentd_base::{Secret, Timestamp};
+use agentd_web::{ApiResult, Caller, CallerKind, ErrorBody, Json, Path};
 use axum::extract::State;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::auth::model::{UserSession, UserSessionId};
+use crate::auth::model::{LoginOrigin, UserSession, UserSessionId};
 use crate::auth::service::Auth;
 
 /// A session that has not ended. Its token is kept nowhere.
@@ -57,6 +57,46 @@ pub(super) async fn list_login_sessions(State(auth): State<Auth>, caller: Caller
     let sessions: Vec<_> = found.into_iter().map(|session| LoginSessionView::shown_to(&caller, session)).collect();
     let total = sessions.len() as u64;
     Ok(Json(LoginSessionList { sessions, total }))
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+pub(super) struct ReauthenticateRequest {
+    #[schema(value_type = String, format = Password, max_length = 1024, write_only)]
+    password: Secret,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ReauthenticatedView {
+    /// Until then the session may do what needs a recently entered password.
+    reauthenticated_until: Timestamp,
+}
+
+/// Confirm the password of a page session
+///
+/// For ten minutes the session may then create and rotate API keys, create, download and restore backups with secrets,
+/// and change safety settings, which is refused otherwise with 403 `reauthentication_required`. Other credentials need
+/// no confirmation. Wrong passwords count as failed logins.
+#[utoipa::path(
+    post,
+    path = "/api/auth/reauthenticate",
+    operation_id = "reauthenticate",
+    tag = "auth",
+    request_body = ReauthenticateRequest,
+    responses(
+        (status = 200, description = "The password is right", body = ReauthenticatedView),
+        (status = 401, description = "No valid credential, or `wrong_password`", body = ErrorBody),
+        (status = 409, description = "The credential is no page session", body = ErrorBody),
+        (status = 429, description = "Too many wrong passwords", body = ErrorBody),
+    ),
+)]
+pub(super) async fn reauthenticate(
+    State(auth): State<Auth>,
+    caller: Caller,
+    origin: LoginOrigin,
+    Json(request): Json<ReauthenticateRequest>,
+) -> ApiResult<Json<ReauthenticatedView>> {
+    let reauthenticated_until = auth.reauthenticate(&caller, request.password, origin.address).await?;
+    Ok(Json(ReauthenticatedView { reauthenticated_until }))
 }
 
 #[derive(Debug, Serialize, ToSchema)]

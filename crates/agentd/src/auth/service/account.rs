@@ -1,5 +1,6 @@
 //! The account: registration, login, logout.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use agentd_base::{Secret, sha256};
@@ -9,7 +10,8 @@ use agentd_web::Caller;
 use super::{Auth, CREDENTIALS, by};
 use crate::auth::error::AuthError;
 use crate::auth::model::{
-    LoggedIn, LoginOrigin, LoginPolicy, Network, Standing, User, UserId, UserSessionId, check_account, evaluate,
+    LoggedIn, LoginOrigin, LoginPolicy, Network, PAGE_SECRET_PREFIX, SESSION_PREFIX, Standing, User, UserId,
+    UserSessionId, check_account, evaluate,
 };
 use crate::auth::store;
 use crate::auth::store::Hash;
@@ -33,7 +35,7 @@ impl OnceOnly {
     }
 }
 
-/// An attempt that was let through to the check of its password.
+/// An attempt whose password may be checked.
 struct Attempt {
     id: String,
     delay: std::time::Duration,
@@ -61,7 +63,7 @@ impl Auth {
         let context = &self.0.context;
         let password_hash = self.0.passwords.hash(password, &context.entropy).await?;
         let user = User { id: UserId::generate(&context.ids), username, created_at: context.clock.now() };
-        let fresh = self.fresh_session(user);
+        let fresh = self.fresh_session(user, &origin);
         context
             .db
             .write(async move |tx: &mut Tx| {
@@ -92,31 +94,18 @@ impl Auth {
         origin: LoginOrigin,
         once: Option<String>,
     ) -> Result<LoggedIn, AuthError> {
-        let (username_hash, network) = (sha256(username.as_bytes()), Network::of(origin.address));
-        // Another replica may have changed the settings a moment ago.
-        self.0.settings.refresh().await?;
-        let policy = self.login_policy();
-        let place = self.0.turns.enter(username_hash, network)?;
-        let _turn = place.turn().await;
-        let attempt = self.begin_attempt(username, username_hash, network, policy).await?;
-        tokio::time::sleep(attempt.delay).await;
-        let (user, stored) = attempt.user.unzip();
-        let verified = self.0.passwords.verify(password, stored).await;
-        let (Ok(true), Some(user)) = (&verified, user) else {
-            if verified.is_err() {
-                self.take_back(attempt.id).await?;
-            }
-            return verified.and(Err(AuthError::WrongCredentials));
+        let username_hash = sha256(username.as_bytes());
+        let Some(user) = self.check_password(username, password, origin.address).await? else {
+            return Err(AuthError::WrongCredentials);
         };
         let once = once.map(|key| OnceOnly { ledger: format!("login {}", user.id), key });
         let recorder = once.as_ref().map_or_else(Recorder::none, |once| once.recorder(username_hash));
-        let fresh = self.fresh_session(user);
+        let fresh = self.fresh_session(user, &origin);
         let begun = self
             .0
             .context
             .db
             .write(async move |tx: &mut Tx| {
-                store::failures::delete_failures(tx, &username_hash, &network).await?;
                 begin_session(tx, &fresh, &origin).await?;
                 let state = store::bootstrap::get_state(tx).await?;
                 let logged_in = LoggedIn { bootstrap_mode: state.bootstrap_mode, ..fresh.clone() };
@@ -126,10 +115,45 @@ impl Auth {
             .await;
         match (begun, once) {
             (Err(AuthError::Store(StoreError::IdempotencyConflict)), Some(once)) => {
-                self.take_back(attempt.id).await?;
                 Err(self.done_before(&once).await?)
             }
             (begun, _) => begun,
+        }
+    }
+
+    /// Checks a password and counts it as failed if it is wrong; the user it belongs to if it is right.
+    ///
+    /// # Errors
+    /// `TooManyFailures`, `Busy`, or the store's.
+    pub(super) async fn check_password(
+        &self,
+        username: String,
+        password: Secret,
+        address: Option<IpAddr>,
+    ) -> Result<Option<User>, AuthError> {
+        let (username_hash, network) = (sha256(username.as_bytes()), Network::of(address));
+        // Another replica may have changed the settings a moment ago.
+        self.0.settings.refresh().await?;
+        let policy = self.login_policy();
+        let place = self.0.turns.enter(username_hash, network)?;
+        let _turn = place.turn().await;
+        let attempt = self.begin_attempt(username, username_hash, network, policy).await?;
+        tokio::time::sleep(attempt.delay).await;
+        let (user, stored) = attempt.user.unzip();
+        let db = &self.0.context.db;
+        match self.0.passwords.verify(password, stored).await {
+            Ok(true) => {
+                let forgive =
+                    async move |tx: &mut Tx| store::failures::delete_failures(tx, &username_hash, &network).await;
+                db.write_relaxed(forgive).await?;
+                Ok(user)
+            }
+            Ok(false) => Ok(None),
+            Err(error) => {
+                let take_back = async move |tx: &mut Tx| store::failures::delete_failure(tx, &attempt.id).await;
+                db.write_relaxed(take_back).await?;
+                Err(error)
+            }
         }
     }
 
@@ -158,7 +182,7 @@ impl Auth {
             .write_relaxed(async move |tx: &mut Tx| {
                 let now = tx.clock().now();
                 let since = now - policy.window;
-                let limit = policy.max_failures.max(1);
+                let limit = policy.deciding_failures();
                 let here = store::failures::list_failures(tx, &username_hash, &network, since, limit).await?;
                 let everywhere = store::failures::count_failures(tx, &username_hash, since).await?;
                 let delay = match evaluate(&policy, &here, everywhere, now) {
@@ -172,16 +196,13 @@ impl Auth {
             .await
     }
 
-    async fn take_back(&self, attempt: String) -> Result<(), AuthError> {
-        let work = async move |tx: &mut Tx| store::failures::delete_failure(tx, &attempt).await;
-        Ok(self.0.context.db.write_relaxed(work).await?)
-    }
-
-    fn fresh_session(&self, user: User) -> LoggedIn {
+    fn fresh_session(&self, user: User, origin: &LoginOrigin) -> LoggedIn {
+        let entropy = &self.0.context.entropy;
         LoggedIn {
             user,
             session: UserSessionId::generate(&self.0.context.ids),
-            token: self.0.context.entropy.secret(crate::auth::model::SESSION_PREFIX),
+            token: entropy.secret(SESSION_PREFIX),
+            page_secret: origin.is_page.then(|| entropy.secret(PAGE_SECRET_PREFIX)),
             expires_in_seconds: self.login_policy().session_ttl.as_secs(),
             bootstrap_mode: true,
         }
@@ -189,14 +210,14 @@ impl Auth {
 }
 
 async fn begin_session(tx: &mut Tx, logged_in: &LoggedIn, origin: &LoginOrigin) -> Result<(), AuthError> {
-    let LoggedIn { user, session, token, expires_in_seconds, .. } = logged_in;
+    let LoggedIn { user, expires_in_seconds, .. } = logged_in;
     let expires_at = tx.clock().now() + std::time::Duration::from_secs(*expires_in_seconds);
-    store::sessions::insert_session(tx, session, &user.id, &token.sha256(), expires_at, origin).await?;
-    if let Some(former) = &origin.replaces
-        && let Some(id) = store::sessions::delete_session_of_token(tx, &user.id, &former.sha256()).await?
-    {
-        store::tickets::delete_tickets_of(tx, &id).await?;
-        tx.touch(CREDENTIALS);
+    store::sessions::insert_session(tx, logged_in, expires_at, origin).await?;
+    for former in &origin.replaces {
+        if let Some(id) = store::sessions::delete_session_of_token(tx, &user.id, &former.sha256()).await? {
+            store::tickets::delete_tickets_of(tx, &id).await?;
+            tx.touch(CREDENTIALS);
+        }
     }
     if store::sessions::trim_sessions(tx, &user.id, MOST_SESSIONS).await? > 0 {
         tx.touch(CREDENTIALS);

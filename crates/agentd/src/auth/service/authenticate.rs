@@ -4,15 +4,18 @@ use std::sync::Arc;
 
 use agentd_base::Secret;
 use agentd_store::{Dialect, StoreError, Tx};
-use agentd_web::{AccessDenied, Authenticate, Caller, CallerKind, Credential, INVALID_CREDENTIAL, Scope};
+use agentd_web::{
+    AccessDenied, Authenticate, Caller, CallerKind, Credential, INVALID_CREDENTIAL, PageCredential, PasswordProof,
+    Scope,
+};
 use futures_util::future::BoxFuture;
 use subtle::ConstantTimeEq;
 
 use super::Auth;
-use super::cache::{CredentialCache, Known};
+use super::cache::{CredentialCache, Known, KnownPage};
 use super::uses::NotedUse;
 use crate::auth::error::AuthError;
-use crate::auth::model::{Closed, is_key, is_session, is_ticket};
+use crate::auth::model::{Closed, is_key, is_page_secret, is_session, is_ticket};
 use crate::auth::store;
 use crate::auth::store::Hash;
 
@@ -33,10 +36,9 @@ impl Authenticate for Auth {
                     None if is_session(token) => Refused::Session,
                     None => Refused::Key,
                 },
-                // A key in a cookie is none of ours.
-                Some(Credential::Cookie(token)) if !is_session(token) => Refused::Session,
-                Some(Credential::Cookie(token)) => match self.find_caller(token).await.map_err(unavailable)? {
+                Some(Credential::Page(page)) => match self.find_page_caller(page).await.map_err(unavailable)? {
                     Some(caller) => return Ok(caller),
+                    None if page.secret.is_none() => Refused::CookieAlone,
                     None => Refused::Session,
                 },
                 Some(Credential::Ticket(ticket)) => match self.take_ticket(ticket).await.map_err(unavailable)? {
@@ -89,6 +91,7 @@ enum Refused {
     Unreadable,
     Key,
     Session,
+    CookieAlone,
     Ticket,
 }
 
@@ -96,7 +99,7 @@ impl Refused {
     fn code(self) -> &'static str {
         match self {
             Self::Missing | Self::Unreadable => "missing_credential",
-            Self::Key | Self::Session | Self::Ticket => INVALID_CREDENTIAL,
+            Self::Key | Self::Session | Self::CookieAlone | Self::Ticket => INVALID_CREDENTIAL,
         }
     }
 
@@ -111,6 +114,10 @@ impl Refused {
             }
             Self::Key => "The API key is invalid or revoked",
             Self::Session => "The session token is invalid or revoked, or has expired; log in again",
+            Self::CookieAlone => {
+                "The session cookie is no credential without the page secret of the login, sent as `X-Svc-Page`; log in \
+                 again"
+            }
             Self::Ticket => {
                 "The ticket is invalid, was used, or has expired; take a new one with POST /api/auth/ticket"
             }
@@ -125,7 +132,16 @@ impl Auth {
         if known.caller.kind == CallerKind::Session && self.bootstrap_state().await?.bootstrap_mode {
             return Ok(None);
         }
-        Ok(Some(known.caller.clone()))
+        Ok(Some(self.caller_of(&known)))
+    }
+
+    async fn find_page_caller(&self, page: &PageCredential) -> Result<Option<Caller>, AuthError> {
+        let Some(known) = self.find_known_page(page).await? else { return Ok(None) };
+        Ok((!self.bootstrap_state().await?.bootstrap_mode).then(|| self.caller_of(&known)))
+    }
+
+    fn caller_of(&self, known: &Known) -> Caller {
+        known.caller_at(self.0.context.clock.now())
     }
 
     /// Who holds a key that was presented before.
@@ -135,7 +151,7 @@ impl Auth {
         }
         let hash = token.sha256();
         let known = self.0.cache.at_hand()?.find(&hash)?;
-        Some(self.checked(known, &hash)?.caller.clone())
+        Some(self.caller_of(&*self.checked(known, &hash)?))
     }
 
     /// What kind of credential this is, if it is valid, whether or not it opens anything yet.
@@ -143,18 +159,40 @@ impl Auth {
     /// # Errors
     /// The database is away.
     pub async fn validate(&self, credential: Option<Credential>) -> Result<Option<CallerKind>, AuthError> {
-        let token = match credential {
-            Some(Credential::Token(token)) => token,
-            Some(Credential::Cookie(token)) if is_session(&token) => token,
-            _ => return Ok(None),
+        let known = match credential {
+            Some(Credential::Token(token)) => self.find_known(&token).await?,
+            Some(Credential::Page(page)) => self.find_known_page(&page).await?,
+            Some(Credential::Ticket(_) | Credential::Unreadable) | None => None,
         };
-        Ok(self.find_known(&token).await?.map(|known| known.caller.kind))
+        Ok(known.map(|known| known.caller.kind))
     }
 
     async fn find_known(&self, token: &Secret) -> Result<Option<Arc<Known>>, AuthError> {
         if !is_key(token) && !is_session(token) {
             return Ok(None);
         }
+        self.look_up(token).await
+    }
+
+    /// The session of a page secret, if one of the cookies is its token.
+    ///
+    /// Looked up by the secret, so that the number of cookies does not multiply the lookups.
+    async fn find_known_page(&self, page: &PageCredential) -> Result<Option<Arc<Known>>, AuthError> {
+        let Some(secret) = page.secret.as_ref().filter(|secret| is_page_secret(secret)) else { return Ok(None) };
+        let Some(known) = self.look_up(secret).await? else { return Ok(None) };
+        let Some(expected) = known.page.as_ref().map(|page| page.cookie_hash) else { return Ok(None) };
+        let is_token = |cookie: &Secret| bool::from(cookie.sha256().ct_eq(&expected));
+        // Every cookie is compared, so that the time does not tell which one matches.
+        let matches = page.cookies.iter().filter(|cookie| is_token(cookie)).count();
+        if matches == 0 {
+            return Ok(None);
+        }
+        self.note_use(&known);
+        Ok(Some(known))
+    }
+
+    /// Looks a key, token or page secret up by its hash.
+    async fn look_up(&self, token: &Secret) -> Result<Option<Arc<Known>>, AuthError> {
         let hash = token.sha256();
         let known = match self.0.context.db.dialect() {
             Dialect::Sqlite => {
@@ -185,8 +223,15 @@ impl Auth {
         if !is_good {
             return None;
         }
-        self.0.uses.note(known.caller.kind, &known.hash, &known.noted_use, now);
+        // A page secret alone is no use of its session.
+        if known.page.is_none() {
+            self.note_use(&known);
+        }
         Some(known)
+    }
+
+    fn note_use(&self, known: &Known) {
+        self.0.uses.note(known.caller.kind, known.token_hash(), &known.noted_use, self.0.context.clock.now());
     }
 
     async fn load(&self, token: &Secret, hash: &Hash) -> Result<Option<Known>, AuthError> {
@@ -200,20 +245,31 @@ impl Auth {
                     credential_id: key.id.as_str().into(),
                     user_id: None,
                     scope: key.scope,
+                    password: PasswordProof::NotRequired,
                 },
+                page: None,
                 expires_at: None,
                 noted_use: NotedUse::new(key.last_used),
             }));
         }
-        let found = store::sessions::find_session(&mut read, hash).await?;
+        let found = if is_page_secret(token) {
+            store::sessions::find_page_session(&mut read, hash).await?
+        } else {
+            store::sessions::find_session(&mut read, hash).await?
+        };
         Ok(found.map(|session| Known {
-            hash: session.token_hash,
+            hash: session.page.as_ref().map_or(session.token_hash, |page| page.secret_hash),
             caller: Caller {
                 kind: CallerKind::Session,
                 credential_id: session.id.as_str().into(),
                 user_id: Some(session.user_id.as_str().into()),
                 scope: Scope::Full,
+                password: PasswordProof::NotRequired,
             },
+            page: session.page.map(|page| KnownPage {
+                cookie_hash: session.token_hash,
+                reauthenticated_until: page.reauthenticated_until,
+            }),
             expires_at: Some(session.expires_at),
             noted_use: NotedUse::new(session.last_used_at),
         }))

@@ -12,6 +12,7 @@ use agentd_web::Caller;
 use arc_swap::ArcSwap;
 
 use super::uses::NotedUse;
+use crate::auth::model::password_proof;
 use crate::auth::store::Hash;
 
 const MOST_ENTRIES: usize = 1024;
@@ -19,12 +20,34 @@ const MOST_ENTRIES: usize = 1024;
 /// A valid credential.
 #[derive(Debug)]
 pub(super) struct Known {
-    /// As it is stored.
+    /// Stored hash of the key or token, or of the page secret of a page session.
     pub(super) hash: Hash,
     pub(super) caller: Caller,
-    /// Of sessions.
+    /// `None` unless it is a page session.
+    pub(super) page: Option<KnownPage>,
+    /// `None` for keys.
     pub(super) expires_at: Option<Timestamp>,
     pub(super) noted_use: NotedUse,
+}
+
+/// What a page session has beyond other sessions.
+#[derive(Debug)]
+pub(super) struct KnownPage {
+    /// Stored hash of the token in the cookie.
+    pub(super) cookie_hash: Hash,
+    pub(super) reauthenticated_until: Option<Timestamp>,
+}
+
+impl Known {
+    /// The hash under which uses are recorded: that of the key or token.
+    pub(super) fn token_hash(&self) -> &Hash {
+        self.page.as_ref().map_or(&self.hash, |page| &page.cookie_hash)
+    }
+
+    pub(super) fn caller_at(&self, now: Timestamp) -> Caller {
+        let reauthenticated_until = self.page.as_ref().map(|page| page.reauthenticated_until);
+        Caller { password: password_proof(reauthenticated_until, now), ..self.caller.clone() }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -55,7 +78,13 @@ mod tests {
         let cache = CredentialCache::default();
         for number in 0..MOST_ENTRIES * 2 + 7 {
             let hash = agentd_base::sha256(&number.to_le_bytes());
-            let known = Known { hash, caller: Caller::anonymous(), expires_at: None, noted_use: NotedUse::new(None) };
+            let known = Known {
+                hash,
+                caller: Caller::anonymous(),
+                page: None,
+                expires_at: None,
+                noted_use: NotedUse::new(None),
+            };
             cache.insert(&Arc::new(known));
             assert!(cache.0.load().len() <= MOST_ENTRIES);
             assert!(cache.find(&hash).is_some());

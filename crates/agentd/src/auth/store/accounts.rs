@@ -24,6 +24,11 @@ pub(crate) async fn find_user(read: &mut Read, username: &str) -> Result<Option<
     row.map(|row| Ok((user(&row)?, row.get("password_hash")?))).transpose()
 }
 
+pub(crate) async fn find_username(read: &mut Read, id: &str) -> Result<Option<String>, StoreError> {
+    let row = read.fetch_optional("SELECT username FROM users WHERE id = $1", args![id]).await?;
+    row.map(|row| row.get("username")).transpose()
+}
+
 fn user(row: &Row) -> Result<User, StoreError> {
     Ok(User { id: row.get("id")?, username: row.get("username")?, created_at: row.get("created_at")? })
 }

@@ -4,9 +4,9 @@ use agentd_base::Timestamp;
 use agentd_store::{Read, Row, StoreError, Tx, args};
 
 use super::Hash;
-use crate::auth::model::{LoginOrigin, UserAgent, UserId, UserSession, UserSessionId};
+use crate::auth::model::{LoggedIn, LoginOrigin, UserAgent, UserId, UserSession, UserSessionId};
 
-/// A session as it authenticates.
+/// A session with what authenticates it.
 #[derive(Debug, Clone)]
 pub(crate) struct FoundSession {
     pub(crate) id: UserSessionId,
@@ -14,23 +14,52 @@ pub(crate) struct FoundSession {
     pub(crate) token_hash: Hash,
     pub(crate) expires_at: Timestamp,
     pub(crate) last_used_at: Option<Timestamp>,
+    /// `None` unless it is a page session.
+    pub(crate) page: Option<PageState>,
 }
+
+/// What a page session has beyond other sessions.
+#[derive(Debug, Clone)]
+pub(crate) struct PageState {
+    pub(crate) secret_hash: Hash,
+    pub(crate) reauthenticated_until: Option<Timestamp>,
+}
+
+impl PageState {
+    fn of(row: &Row) -> Result<Option<Self>, StoreError> {
+        let Some(secret_hash) = row.get("page_secret_hash")? else { return Ok(None) };
+        Ok(Some(Self { secret_hash, reauthenticated_until: row.get("reauthenticated_until")? }))
+    }
+}
+
+const FOUND: &str =
+    "id, user_id, token_hash, expires_at, last_used_at, page_secret_hash, reauthenticated_until FROM user_sessions";
 
 pub(crate) async fn insert_session(
     tx: &mut Tx,
-    id: &UserSessionId,
-    user_id: &UserId,
-    token_hash: &Hash,
+    logged_in: &LoggedIn,
     expires_at: Timestamp,
     origin: &LoginOrigin,
 ) -> Result<(), StoreError> {
     let now = tx.clock().now();
+    let (token_hash, page_secret_hash) =
+        (logged_in.token.sha256(), logged_in.page_secret.as_ref().map(|secret| secret.sha256().to_vec()));
     let user_agent = origin.user_agent.as_ref().map(|agent| UserAgent::as_str(agent).to_owned());
     let address = origin.address.map(|address| address.to_canonical().to_string());
     tx.execute(
-        "INSERT INTO user_sessions (id, user_id, token_hash, created_at, expires_at, user_agent, address) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7)",
-        args![id, user_id, *token_hash, now, expires_at, user_agent, address],
+        "INSERT INTO user_sessions \
+         (id, user_id, token_hash, created_at, expires_at, user_agent, address, page_secret_hash) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        args![
+            &logged_in.session,
+            &logged_in.user.id,
+            token_hash,
+            now,
+            expires_at,
+            user_agent,
+            address,
+            page_secret_hash
+        ],
     )
     .await?;
     Ok(())
@@ -46,15 +75,21 @@ pub(crate) async fn trim_sessions(tx: &mut Tx, user_id: &UserId, keep: u32) -> R
     .await
 }
 
+/// Finds the session of a Bearer token. A page session has none.
 pub(crate) async fn find_session(read: &mut Read, token_hash: &Hash) -> Result<Option<FoundSession>, StoreError> {
+    let condition = "token_hash = $1 AND page_secret_hash IS NULL";
+    find_by(read, condition, token_hash).await
+}
+
+/// Finds the page session of a page secret.
+pub(crate) async fn find_page_session(read: &mut Read, secret_hash: &Hash) -> Result<Option<FoundSession>, StoreError> {
+    find_by(read, "page_secret_hash = $1", secret_hash).await
+}
+
+async fn find_by(read: &mut Read, condition: &str, hash: &Hash) -> Result<Option<FoundSession>, StoreError> {
     let now = read.clock().now();
-    let row = read
-        .fetch_optional(
-            "SELECT id, user_id, token_hash, expires_at, last_used_at FROM user_sessions \
-             WHERE token_hash = $1 AND expires_at > $2",
-            args![*token_hash, now],
-        )
-        .await?;
+    let sql = format!("SELECT {FOUND} WHERE {condition} AND expires_at > $2");
+    let row = read.fetch_optional(sql, args![*hash, now]).await?;
     row.map(|row| {
         Ok(FoundSession {
             id: row.get("id")?,
@@ -62,9 +97,25 @@ pub(crate) async fn find_session(read: &mut Read, token_hash: &Hash) -> Result<O
             token_hash: row.get("token_hash")?,
             expires_at: row.get("expires_at")?,
             last_used_at: row.get("last_used_at")?,
+            page: PageState::of(&row)?,
         })
     })
     .transpose()
+}
+
+/// What a session that has not ended has as a page session; the outer `None` if it has ended.
+pub(crate) async fn find_page_state(read: &mut Read, id: &str) -> Result<Option<Option<PageState>>, StoreError> {
+    let now = read.clock().now();
+    let sql = format!("SELECT {FOUND} WHERE id = $1 AND expires_at > $2");
+    read.fetch_optional(sql, args![id, now]).await?.as_ref().map(PageState::of).transpose()
+}
+
+/// Records until when the password of a page session counts as recently entered; `false` if the session has ended.
+pub(crate) async fn update_reauthenticated(tx: &mut Tx, id: &str, until: Timestamp) -> Result<bool, StoreError> {
+    let now = tx.clock().now();
+    let sql = "UPDATE user_sessions SET reauthenticated_until = $2 \
+               WHERE id = $1 AND page_secret_hash IS NOT NULL AND expires_at > $3";
+    Ok(tx.execute(sql, args![id, until, now]).await? == 1)
 }
 
 pub(crate) async fn delete_session(tx: &mut Tx, id: &str) -> Result<bool, StoreError> {

@@ -5,7 +5,7 @@ use agentd_store::{Read, StoreError, Tx, args};
 use agentd_web::{Caller, CallerKind};
 
 use super::Hash;
-use crate::auth::model::{TicketId, scope_name, scope_of};
+use crate::auth::model::{TicketId, password_proof, scope_name, scope_of};
 
 pub(crate) async fn insert_ticket(
     tx: &mut Tx,
@@ -80,11 +80,20 @@ pub(crate) async fn take_ticket(tx: &mut Tx, ticket_hash: &Hash) -> Result<Optio
     if row.get::<Timestamp>("expires_at")? <= now {
         return Ok(None);
     }
+    let (kind, credential_id) = (kind_of(&row.get::<String>("credential_kind")?), row.get::<String>("credential_id")?);
+    let page = match kind {
+        CallerKind::Session => match super::sessions::find_page_state(tx, &credential_id).await? {
+            Some(page) => page,
+            None => return Ok(None),
+        },
+        _ => None,
+    };
     Ok(Some(Caller {
-        kind: kind_of(&row.get::<String>("credential_kind")?),
-        credential_id: row.get("credential_id")?,
+        kind,
+        credential_id: credential_id.into(),
         user_id: row.get("user_id")?,
         scope: scope_of(&row.get::<String>("scope")?),
+        password: password_proof(page.map(|page| page.reauthenticated_until), now),
     }))
 }
 

@@ -1,7 +1,7 @@
 //! The archives that the daemon keeps.
 
 use agentd_base::Secret;
-use agentd_web::{ApiError, ApiResult, ErrorBody, IdempotencyKey, Json, JsonOrNothing, Path};
+use agentd_web::{ApiError, ApiResult, Caller, ErrorBody, IdempotencyKey, Json, JsonOrNothing, Path};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
@@ -52,18 +52,26 @@ pub(super) struct CreateBackup {
 /// Make a backup
 ///
 /// It goes on after the answer: `GET /api/backups/work` says how far it is. One thing at a time is done with backups;
-/// 50 are kept at most, and what they may take together is a setting.
+/// 50 are kept at most, and what they may take together is a setting. With a `passphrase`, a page session needs a
+/// recently entered password.
 #[utoipa::path(
     post, path = "/api/backups", tag = "backups",
     request_body = CreateBackup,
     params(IdempotencyKey),
-    responses((status = 202, description = "It has begun", body = WorkView)),
+    responses(
+        (status = 202, description = "It has begun", body = WorkView),
+        (status = 403, body = ErrorBody, description = "`insufficient_scope`, `reauthentication_required`"),
+    ),
 )]
 pub(super) async fn create_backup(
     State(backups): State<Backups>,
+    caller: Caller,
     once: IdempotencyKey,
     JsonOrNothing(request): JsonOrNothing<CreateBackup>,
 ) -> ApiResult<(StatusCode, Json<WorkView>)> {
+    if request.passphrase.is_some() {
+        caller.require_recent_password()?;
+    }
     let unreadable = if request.allow_incomplete { Unreadable::LeaveOut } else { Unreadable::Refuse };
     let wanted = Wanted { passphrase: request.passphrase, unreadable, unless_since: None };
     let recorder = record_once(&once, StatusCode::ACCEPTED, |work: &Work| WorkView::from(work.clone()));
@@ -89,6 +97,8 @@ pub(super) async fn upload_backup(
 }
 
 /// Download a backup
+///
+/// If it has secrets, a page session needs a recently entered password.
 #[utoipa::path(
     get, path = "/api/backups/{name}/download", tag = "backups",
     params(("name" = String, Path, description = "Name of the backup")),
@@ -99,14 +109,18 @@ pub(super) async fn upload_backup(
             content((Vec<u8> = "application/gzip")),
             headers(("Content-Disposition" = String, description = "Names the file")),
         ),
-        (status = 403, body = ErrorBody, description = "`insufficient_scope`: the key may only read"),
+        (status = 403, body = ErrorBody, description = "`insufficient_scope`, `reauthentication_required`"),
     ),
 )]
 pub(super) async fn download_backup(
     State(backups): State<Backups>,
+    caller: Caller,
     Path(name): Path<String>,
 ) -> Result<Response, ApiError> {
     let (kept, file) = backups.open(name).await?;
+    if kept.manifest.has_secrets {
+        caller.require_recent_password()?;
+    }
     let body = Body::from_stream(ReaderStream::with_capacity(tokio::fs::File::from_std(file), 64 * 1024));
     let headers = [
         (CONTENT_TYPE, "application/gzip".to_owned()),

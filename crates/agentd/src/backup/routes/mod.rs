@@ -19,9 +19,9 @@ pub fn routes() -> Routes<Backups> {
     let full_scope = ApiRouter::new()
         .routes(routes!(archives::list_backups))
         .routes(routes!(archives::create_backup))
-        .routes(routes!(archives::download_backup))
+        .routes(routes!(archives::download_backup).accept_tickets())
         .routes(routes!(archives::delete_backup))
-        .routes(routes!(restore::restore_backup))
+        .routes(routes!(restore::restore_backup).require_recent_password())
         .routes(routes!(restore::get_backup_work));
     let settings = ApiRouter::new()
         .routes(routes!(settings::get_backup_settings))

@@ -21,7 +21,7 @@ pub fn routes() -> Routes<Files> {
         .routes(routes!(list_agent_files, move_agent_file, delete_agent_file))
         .routes(routes!(get_agent_file))
         .routes(routes!(create_agent_directory))
-        .routes(routes!(content::read_agent_file));
+        .routes(routes!(content::read_agent_file).accept_tickets());
     Routes::new()
         .protected(changing)
         .protected_up_to(MAX_FILE_BYTES, ApiRouter::new().routes(routes!(content::write_agent_file)))

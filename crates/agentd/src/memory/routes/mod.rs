@@ -37,7 +37,7 @@ pub fn routes() -> Routes<Memory> {
             .routes(routes!(jobs::backfill_entities))
             .routes(routes!(jobs::list_memory_jobs))
             .routes(routes!(data::get_memory_settings, data::update_memory_settings))
-            .routes(routes!(data::export_memory))
+            .routes(routes!(data::export_memory).accept_tickets())
             .routes(routes!(data::clear_memory)),
     )
 }

@@ -18,8 +18,8 @@ pub struct SecuritySettings {
     /// How long a login lasts; for sessions made from now on.
     #[schema(minimum = 60, maximum = 31_536_000)]
     pub session_ttl_seconds: u32,
-    /// After so many wrong passwords for one user from one address within
-    /// `login_window_seconds`, logins from there are refused for a while.
+    /// After this many wrong passwords for one user from one address within `login_window_seconds`, each further one
+    /// makes the next attempt from there wait: one second at first, then twice as long, up to a minute.
     #[schema(minimum = 1, maximum = 1000)]
     pub login_max_failures: u32,
     /// How long a wrong password counts.

@@ -5,7 +5,7 @@ mod avatar;
 use std::sync::Arc;
 
 use agentd_base::Timestamp;
-use agentd_web::{ApiError, ApiRouter, Caller, IdempotencyKey, Json, Routes, Scope, limits, routes};
+use agentd_web::{ApiError, ApiRouter, Caller, ErrorBody, IdempotencyKey, Json, Routes, Scope, limits, routes};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_DISPOSITION;
@@ -28,6 +28,8 @@ use super::{
 use crate::runtime::record_once;
 
 const EXPORT_FORMAT: u32 = 1;
+/// Categories that decide what is allowed. A page session changes them only with a recently entered password.
+const SAFETY_CATEGORIES: [&str; 2] = ["security", "sandbox"];
 
 /// The state of the handlers.
 #[derive(Debug, Clone)]
@@ -42,14 +44,15 @@ pub fn routes() -> Routes<SettingsRoutes> {
         .routes(routes!(list_settings))
         .routes(routes!(get_profile_settings, update_profile_settings))
         .routes(routes!(get_interface_settings, update_interface_settings))
-        .routes(routes!(get_security_settings, update_security_settings))
+        .routes(routes!(get_security_settings))
+        .routes(routes!(update_security_settings).require_recent_password())
         .routes(routes!(get_agent_settings, update_agent_settings))
         .routes(routes!(get_strategy_settings, update_strategy_settings))
         .routes(routes!(get_proactive_settings, update_proactive_settings))
         .routes(routes!(get_email_settings, update_email_settings))
         .routes(routes!(reset_settings))
-        .routes(routes!(reset_security_settings))
-        .routes(routes!(export_settings))
+        .routes(routes!(reset_security_settings).require_recent_password())
+        .routes(routes!(export_settings).accept_tickets())
         .routes(routes!(avatar::show_avatar));
     Routes::new()
         .protected(protected)
@@ -298,19 +301,27 @@ async fn export_settings(State(state): State<SettingsRoutes>, caller: Caller) ->
 
 /// Takes over an export
 ///
-/// All of it or none. Categories and fields that the file leaves out stay as they are, and so do secrets, but for those
+/// All of it or none. If it has the categories `security` or `sandbox`, a page session needs a recently entered password.
+/// Categories and fields that the file leaves out stay as they are, and so do secrets, but for those
 /// that would be sent elsewhere now: they are dropped, and named in `dropped_secrets`. Custom tools and tool servers are
 /// told by their names; those that the file does not name stay.
 #[utoipa::path(
     post, path = "/api/settings/import", tag = "settings", request_body = SettingsFile,
     params(IdempotencyKey),
-    responses((status = 200, body = ImportedView)),
+    responses(
+        (status = 200, body = ImportedView),
+        (status = 403, body = ErrorBody, description = "`insufficient_scope`, `reauthentication_required`"),
+    ),
 )]
 async fn import_settings(
     State(state): State<SettingsRoutes>,
+    caller: Caller,
     once: IdempotencyKey,
     Json(file): Json<SettingsFile>,
 ) -> Answer<ImportedView> {
+    if SAFETY_CATEGORIES.iter().any(|category| file.settings.contains_key(*category)) {
+        caller.require_recent_password()?;
+    }
     if file.format > EXPORT_FORMAT {
         let message = format!("the file is from a newer version; this one reads format {EXPORT_FORMAT}");
         return Err(SettingsError::field("format", message).into());

@@ -38,7 +38,8 @@ pub fn routes() -> Routes<SkillsRoutes> {
             .routes(routes!(custom::list_custom_tools, custom::create_custom_tool))
             .routes(routes!(custom::get_custom_tool, custom::update_custom_tool, custom::delete_custom_tool))
             .routes(routes!(custom::toggle_custom_tool))
-            .routes(routes!(sandbox::get_sandbox_config, sandbox::update_sandbox_config))
+            .routes(routes!(sandbox::get_sandbox_config))
+            .routes(routes!(sandbox::update_sandbox_config).require_recent_password())
             .routes(servers::router()),
     )
 }

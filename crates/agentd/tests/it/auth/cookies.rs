@@ -1,96 +1,178 @@
-//! The session of the daemon's own page, in a cookie that a browser adds to requests by itself.
+//! Page sessions: a cookie that the browser adds by itself, and a page secret that only the page's origin sends.
 
 use std::time::Duration;
 
+use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio_tungstenite::client_async;
 use tokio_tungstenite::tungstenite::Error;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
-use super::account;
-use crate::support::{TestApp, TestRequest, TestResponse};
+use super::{account, log_in, text};
+use crate::support::{TestApp, TestPage, TestRequest, TestResponse};
 
-/// `account`, and what the page adds.
-fn from_page() -> Value {
-    let mut body = account();
-    body["cookie"] = json!(true);
-    body
-}
-
-/// The pair that a browser would send back, and what the daemon said of it.
-fn kept_cookie(answer: &TestResponse) -> (String, Vec<String>) {
-    let mut parts = answer.header("set-cookie").expect("a cookie").split("; ").map(str::to_owned);
+/// The `Set-Cookie` that delivers a session: its pair and its attributes.
+fn delivered(response: &TestResponse) -> (String, Vec<String>) {
+    let cookie = response.cookies().into_iter().rfind(|cookie| cookie.starts_with("svc_session=sess_"));
+    let mut parts = cookie.expect("a session cookie").split("; ").map(str::to_owned);
     (parts.next().expect("a pair"), parts.collect())
 }
 
-async fn log_in_page(app: &TestApp) -> String {
-    let answer = app.post("/api/auth/login").anonymous().json(&from_page()).send().await.expect_status(200);
-    kept_cookie(&answer).0
-}
-
-/// As the page sends what changes something.
-fn with_cookie(request: TestRequest, cookie: &str) -> TestRequest {
-    request.anonymous().header("cookie", cookie).header("x-svc-csrf", "1")
+#[track_caller]
+fn expect_deletions(response: &TestResponse, paths: &[&str]) {
+    let expected: Vec<String> = paths.iter().map(|path| format!("svc_session=; Path={path}; Max-Age=0")).collect();
+    assert_eq!(response.cookies(), expected, "{} {}", response.method, response.path);
 }
 
 #[tokio::test]
-async fn a_page_logs_in_and_out_without_seeing_its_token() {
+async fn page_session_is_a_cookie_and_a_page_secret() {
     let app = TestApp::with_owner().await;
-    let answer = app.post("/api/auth/login").anonymous().json(&from_page()).send().await.expect_status(200);
-    let body = answer.json();
+    let login = app.post("/api/auth/login").anonymous().json(&TestPage::account()).send().await.expect_status(200);
+    let body = login.json();
     assert_eq!(
         (&body["token"], &body["token_type"], &body["expires_in"]),
         (&Value::Null, &json!("session"), &json!(86_400))
     );
-    let (cookie, attributes) = kept_cookie(&answer);
+    let (cookie, attributes) = delivered(&login);
     assert_eq!(attributes, ["Path=/", "Max-Age=86400", "HttpOnly", "SameSite=Strict"]);
-    assert!(cookie.starts_with("svc_session=sess_") && !answer.text().contains("sess_"), "{}", answer.text());
-    app.get("/api/auth/keys").anonymous().header("cookie", &cookie).send().await.expect_status(200);
-    let valid = with_cookie(app.post("/api/auth/validate"), &cookie).send().await.expect_status(200).json();
+    assert!(cookie.starts_with("svc_session=sess_") && !login.text().contains("sess_"), "{}", login.text());
+    let page = TestPage::of(&login);
+    assert_eq!(page.secret.len(), "page_".len() + 64);
+    page.get(&app, "/api/auth/keys").send().await.expect_status(200);
+    let valid = page.post(&app, "/api/auth/validate").send().await.expect_status(200).json();
     assert_eq!(valid, json!({"valid": true, "token_type": "session"}));
-    let made = with_cookie(app.post("/api/auth/keys"), &cookie).json(&json!({"name": "laptop"})).send().await;
-    made.expect_status(200);
-    let ended = with_cookie(app.post("/api/auth/logout"), &cookie).send().await.expect_status(200);
+    let ended = page.post(&app, "/api/auth/logout").send().await.expect_status(200);
     assert_eq!(ended.json()["success"], true);
-    let (emptied, attributes) = kept_cookie(&ended);
-    assert!(emptied == "svc_session=" && attributes.contains(&"Max-Age=0".to_owned()), "{attributes:?}");
-    // Who still sends it is told to drop it.
-    let refused = app.get("/api/auth/keys").anonymous().header("cookie", &cookie).send().await;
-    assert_eq!(kept_cookie(&refused.expect_error(401, "invalid_credential")).0, "svc_session=");
+    expect_deletions(&ended, &["/", "/api", "/api/", "/api/auth", "/api/auth/", "/api/auth/logout"]);
+    let refused = page.get(&app, "/api/auth/keys").send().await.expect_error(401, "invalid_credential");
+    expect_deletions(&refused, &["/", "/api", "/api/", "/api/auth", "/api/auth/", "/api/auth/keys"]);
+    // Without `cookie` there is no page secret.
+    let token = app.post("/api/auth/login").anonymous().json(&account()).send().await.expect_status(200).json();
+    assert_eq!(token["page_secret"], Value::Null);
 }
 
 #[tokio::test]
-async fn a_page_registers_and_makes_the_first_key() {
+async fn half_of_a_page_session_opens_nothing() {
+    let app = TestApp::with_owner().await;
+    let (page, other) = (TestPage::sign_in(&app).await, TestPage::sign_in(&app).await);
+    let get = || app.get("/api/agents").anonymous();
+    let cookie = page.cookie.as_str();
+    let key = app.key.clone().expect("a key");
+    let stranger = format!("page_{}", "0a".repeat(32));
+    let requests: Vec<(&str, TestRequest, &str)> = vec![
+        ("the cookie alone", get().header("cookie", cookie), "invalid_credential"),
+        ("an empty secret", get().header("cookie", cookie).header("x-svc-page", ""), "invalid_credential"),
+        ("an unknown secret", get().header("cookie", cookie).header("x-svc-page", &stranger), "invalid_credential"),
+        (
+            "the secret of another session",
+            get().header("cookie", cookie).header("x-svc-page", &other.secret),
+            "invalid_credential",
+        ),
+        (
+            "the token as the secret",
+            get().header("cookie", cookie).header("x-svc-page", page.token()),
+            "invalid_credential",
+        ),
+        ("a key as the secret", get().header("cookie", cookie).header("x-svc-page", &key), "invalid_credential"),
+        ("the secret alone", get().header("x-svc-page", &page.secret), "missing_credential"),
+        (
+            "a key in the cookie",
+            get().header("cookie", &format!("svc_session={key}")).header("x-svc-page", &page.secret),
+            "invalid_credential",
+        ),
+        ("the token as Bearer", get().bearer(page.token()), "invalid_credential"),
+        ("the token as X-API-Key", get().header("x-api-key", page.token()), "invalid_credential"),
+        ("the secret as Bearer", get().bearer(&page.secret), "invalid_credential"),
+        ("both as Bearer", get().bearer(page.token()).header("x-svc-page", &page.secret), "invalid_credential"),
+        (
+            "the secret in the query",
+            app.get(&format!("/api/agents?ticket={}", page.secret)).anonymous(),
+            "missing_credential",
+        ),
+    ];
+    for (name, request, code) in requests {
+        let refused = request.send().await;
+        assert_eq!((refused.status.as_u16(), &refused.json()["code"]), (401, &json!(code)), "{name}");
+    }
+    let alone = page.cookie_request(&app, Method::POST, "/api/auth/keys").header("x-svc-csrf", "1");
+    let refused = alone.json(&json!({"name": "stolen"})).send().await.expect_error(401, "invalid_credential");
+    assert!(refused.text().contains("X-Svc-Page"), "{}", refused.text());
+    for (cookie, secret) in [(&page.cookie, None), (&page.cookie, Some(&other.secret))] {
+        let mut request = app.post("/api/auth/validate").anonymous().header("cookie", cookie).header("x-svc-csrf", "1");
+        if let Some(secret) = secret {
+            request = request.header("x-svc-page", secret);
+        }
+        assert_eq!(request.send().await.expect_status(200).json()["valid"], false);
+    }
+    let bearer = app.post("/api/auth/validate").bearer(page.token()).send().await.expect_status(200);
+    assert_eq!(bearer.json()["valid"], false);
+    page.get(&app, "/api/agents").send().await.expect_status(200);
+    other.get(&app, "/api/agents").send().await.expect_status(200);
+}
+
+#[tokio::test]
+async fn bearer_session_is_never_valid_as_a_cookie() {
+    let app = TestApp::with_owner().await;
+    let (token, page) = (log_in(&app).await, TestPage::sign_in(&app).await);
+    for secret in [None, Some(page.secret.as_str())] {
+        let cookie = format!("svc_session={token}");
+        let mut request = app.get("/api/agents").anonymous().header("cookie", &cookie);
+        if let Some(secret) = secret {
+            request = request.header("x-svc-page", secret);
+        }
+        request.send().await.expect_error(401, "invalid_credential");
+    }
+    app.get("/api/agents").bearer(&token).send().await.expect_status(200);
+}
+
+#[tokio::test]
+async fn page_session_counts_on_every_replica_and_after_a_restart() {
+    let mut app = TestApp::with_owner().await;
+    let page = TestPage::sign_in(&app).await;
+    if let Some(replica) = app.replica().await {
+        page.get(&replica, "/api/agents").send().await.expect_status(200);
+        page.cookie_request(&replica, Method::GET, "/api/agents").send().await.expect_error(401, "invalid_credential");
+        let ended = page.post(&replica, "/api/auth/logout").send().await;
+        ended.expect_status(200);
+        page.get(&app, "/api/agents").send().await.expect_error(401, "invalid_credential");
+        return;
+    }
+    app.restart().await;
+    page.get(&app, "/api/agents").send().await.expect_status(200);
+    page.cookie_request(&app, Method::GET, "/api/agents").send().await.expect_error(401, "invalid_credential");
+}
+
+#[tokio::test]
+async fn page_registers_and_creates_the_first_key() {
     for path in ["/api/auth/register", "/api/setup/account"] {
         let app = TestApp::start().await;
-        let answer = app.post(path).json(&from_page()).send().await.expect_status(201);
-        let (cookie, _) = kept_cookie(&answer);
-        assert_eq!(answer.json()["token"], Value::Null);
-        // It opens nothing yet, and is not taken back for that.
-        let early = app.get("/api/agents").header("cookie", &cookie).send().await.expect_error(401, "bootstrap");
-        assert_eq!(early.header("set-cookie"), None);
-        let key = with_cookie(app.post("/api/auth/keys"), &cookie).json(&json!({"name": "first"})).send().await;
-        key.expect_status(200);
-        app.get("/api/agents").header("cookie", &cookie).send().await.expect_status(200);
+        let page = TestPage::of(&app.post(path).json(&TestPage::account()).send().await.expect_status(201));
+        // It opens nothing before the first key, and is not deleted for that.
+        let early = page.get(&app, "/api/agents").send().await.expect_error(401, "bootstrap");
+        assert!(early.cookies().is_empty());
+        page.post(&app, "/api/auth/keys").json(&json!({"name": "first"})).send().await.expect_status(200);
+        page.get(&app, "/api/agents").send().await.expect_status(200);
     }
 }
 
 #[tokio::test]
-async fn a_change_needs_the_pages_own_header() {
+async fn change_needs_the_csrf_header() {
     let app = TestApp::with_owner().await;
-    let cookie = log_in_page(&app).await;
+    let page = TestPage::sign_in(&app).await;
     let body = json!({"name": "made by another page"});
+    let with_secret = |method, path: &str| page.cookie_request(&app, method, path).header("x-svc-page", &page.secret);
     for path in [
         "/api/auth/keys",
         "/api/auth/ticket",
         "/api/auth/validate",
         "/api/auth/logout",
+        "/api/auth/reauthenticate",
         "/api/setup/agent",
         "/api/nothing",
     ] {
         for wrong in [None, Some("0"), Some("1, 1")] {
-            let mut request = app.post(path).anonymous().header("cookie", &cookie).json(&body);
+            let mut request = with_secret(Method::POST, path).json(&body);
             if let Some(wrong) = wrong {
                 request = request.header("x-svc-csrf", wrong);
             }
@@ -98,93 +180,136 @@ async fn a_change_needs_the_pages_own_header() {
             assert!(refused.text().contains("X-Svc-Csrf: 1"), "{path}: {}", refused.text());
         }
     }
-    app.delete("/api/agents/x")
-        .anonymous()
-        .header("cookie", &cookie)
-        .send()
-        .await
-        .expect_error(403, "csrf_header_missing");
+    with_secret(Method::DELETE, "/api/agents/x").send().await.expect_error(403, "csrf_header_missing");
     assert_eq!(app.get("/api/auth/keys").send().await.json()["keys"].as_array().map(Vec::len), Some(1));
-    // Who presents a key asks with that, whatever a browser adds.
-    app.post("/api/auth/keys")
-        .header("cookie", &cookie)
-        .json(&json!({"name": "by key"}))
-        .send()
-        .await
-        .expect_status(200);
-    let wrong = app.get("/api/agents").bearer("svc_0123").header("cookie", &cookie).send().await;
+    // A presented key takes precedence over whatever a browser adds.
+    let by_key = app.post("/api/auth/keys").header("cookie", &page.cookie).json(&json!({"name": "by key"}));
+    by_key.send().await.expect_status(200);
+    let wrong = page.get(&app, "/api/agents").bearer("svc_0123").send().await;
     wrong.expect_error(401, "invalid_credential");
-    // Nobody else's scheme stands in its way.
-    let proxied = app.get("/api/agents").anonymous().header("authorization", "Basic eDp5").header("cookie", &cookie);
+    // The scheme of a proxy does not.
+    let proxied = page.get(&app, "/api/agents").header("authorization", "Basic eDp5");
     proxied.send().await.expect_status(200);
 }
 
 #[tokio::test]
-async fn cookies_count_on_no_other_origin() {
+async fn page_session_counts_on_no_other_origin() {
     let mut app = TestApp::start_with(|source| source.cors_origins = Some("https://ui.example".into())).await;
     app.make_owner().await;
-    let cookie = log_in_page(&app).await;
-    let ask = |request: TestRequest, name: &str, value: &str| with_cookie(request, &cookie).header(name, value).send();
+    let page = TestPage::sign_in(&app).await;
     let own = app.url("");
-    ask(app.get("/api/agents"), "origin", &own).await.expect_status(200);
-    ask(app.post("/api/auth/ticket"), "origin", &own).await.expect_status(200);
+    page.get(&app, "/api/agents").header("origin", &own).send().await.expect_status(200);
+    page.post(&app, "/api/auth/ticket").header("origin", &own).send().await.expect_status(200);
     let neighbour = format!("http://127.0.0.1:{}", app.address.port() ^ 1);
-    // Also not of those that may read answers with a key.
+    // Nor on those that may read responses with a key.
     for foreign in ["https://ui.example", "http://localhost:5173", &neighbour, "null", "https://evil.example"] {
-        let refused = ask(app.get("/api/agents"), "origin", foreign).await.expect_error(401, "missing_credential");
+        let refused = page.get(&app, "/api/agents").header("origin", foreign).send().await;
+        let refused = refused.expect_error(401, "missing_credential");
         assert_eq!(refused.header("access-control-allow-credentials"), None);
-        ask(app.post("/api/auth/ticket"), "origin", foreign).await.expect_error(401, "missing_credential");
-        let login = app.post("/api/auth/login").anonymous().header("origin", foreign).json(&from_page()).send().await;
-        assert_eq!(login.expect_error(403, "foreign_origin").header("set-cookie"), None);
+        assert!(refused.cookies().is_empty());
+        let ticket = page.post(&app, "/api/auth/ticket").header("origin", foreign).send().await;
+        ticket.expect_error(401, "missing_credential");
+        let login = app.post("/api/auth/login").anonymous().header("origin", foreign).json(&TestPage::account());
+        assert!(login.send().await.expect_error(403, "foreign_origin").cookies().is_empty());
     }
-    for (site, status) in [("same-origin", 200), ("none", 200), ("same-site", 401), ("cross-site", 401)] {
-        ask(app.get("/api/agents"), "sec-fetch-site", site).await.expect_status(status);
+    for (site, status) in [("same-origin", 200), ("none", 401), ("same-site", 401), ("cross-site", 401)] {
+        page.get(&app, "/api/agents").header("sec-fetch-site", site).send().await.expect_status(status);
     }
-    // A name that is rebound to our address is no name of ours, whatever its page sends.
-    let rebound = with_cookie(app.get("/api/agents"), &cookie).header("host", "evil.example");
+    // A name that is rebound to the daemon's address is none of its own, whatever its page sends.
+    let rebound = page.get(&app, "/api/agents").header("host", "evil.example");
     rebound.header("origin", "http://evil.example").send().await.expect_error(421, "unknown_host");
 }
 
 #[tokio::test]
-async fn what_is_no_single_session_in_a_cookie_opens_nothing() {
+async fn cookies_of_other_servers_do_not_lock_the_page_out() {
     let app = TestApp::with_owner().await;
-    let cookie = log_in_page(&app).await;
-    let key = app.key.clone().expect("a key");
-    let twice = format!("{cookie}; svc_session=sess_{}", "0".repeat(64));
-    app.get("/api/agents").anonymous().header("cookie", &twice).send().await.expect_error(401, "missing_credential");
-    let with_key = format!("svc_session={key}");
-    let refused = app.get("/api/agents").anonymous().header("cookie", &with_key).send().await;
-    refused.expect_error(401, "invalid_credential");
-    let valid = with_cookie(app.post("/api/auth/validate"), &with_key).send().await.expect_status(200).json();
-    assert_eq!(valid["valid"], false);
+    let page = TestPage::sign_in(&app).await;
+    let planted: Vec<String> = (0..4).map(|n| format!("svc_session=sess_{}", n.to_string().repeat(64))).collect();
+    let get = |cookies: String| {
+        app.get("/api/agents").anonymous().header("cookie", &cookies).header("x-svc-page", &page.secret)
+    };
+    // A browser sends the cookie with the longest path first.
+    for count in 1..=3 {
+        let cookies = format!("{}; {}", planted[..count].join("; "), page.cookie);
+        get(cookies).send().await.expect_status(200);
+    }
+    get(format!("theme=dark; {}; {}", page.cookie, planted[0])).send().await.expect_status(200);
+    let refused = get(format!("{}; {}", planted.join("; "), page.cookie)).send().await;
+    expect_deletions(&refused.expect_error(401, "invalid_credential"), &["/", "/api", "/api/", "/api/agents"]);
+    // Logging in deletes them too, and the new cookie comes after the deletions.
+    let login = app.post("/api/auth/login").anonymous().header("cookie", &planted.join("; "));
+    let login = login.json(&TestPage::account()).send().await.expect_status(200);
+    let cookies = login.cookies();
+    let (last, deletions) = cookies.split_last().expect("cookies");
+    assert!(last.starts_with("svc_session=sess_"), "{cookies:?}");
+    let paths = ["/", "/api", "/api/", "/api/auth", "/api/auth/", "/api/auth/login"];
+    assert_eq!(deletions, paths.map(|path| format!("svc_session=; Path={path}; Max-Age=0")));
 }
 
 #[tokio::test]
-async fn a_login_takes_the_place_of_what_its_browser_had() {
+async fn invalid_page_session_is_deleted_for_parent_domains_too() {
+    let mut app = TestApp::start_with(|source| source.allowed_hosts = Some("agents.example.org".into())).await;
+    app.make_owner().await;
+    let request = app.get("/api").anonymous().header("host", "agents.example.org:7878");
+    let refused = request.header("cookie", "svc_session=sess_0").send().await;
+    // `/api` is public; an unknown path is not.
+    assert!(refused.cookies().is_empty());
+    let request = app.get("/api/x").anonymous().header("host", "agents.example.org:7878");
+    let refused = request.header("cookie", "svc_session=sess_0").send().await.expect_error(401, "invalid_credential");
+    let cookies = refused.cookies();
+    for path in ["/", "/api", "/api/", "/api/x"] {
+        for domain in ["", "; Domain=agents.example.org", "; Domain=example.org"] {
+            let expected = format!("svc_session=; Path={path}{domain}; Max-Age=0");
+            assert!(cookies.contains(&expected.as_str()), "{expected} in {cookies:?}");
+        }
+    }
+    assert_eq!(cookies.len(), 12);
+}
+
+#[tokio::test]
+async fn page_login_replaces_the_session_of_its_browser() {
     let app = TestApp::with_owner().await;
-    let first = log_in_page(&app).await;
-    let again = app.post("/api/auth/login").anonymous().header("cookie", &first).json(&from_page()).send().await;
-    let second = kept_cookie(&again.expect_status(200)).0;
-    assert_ne!(second, first);
-    app.get("/api/agents").anonymous().header("cookie", &first).send().await.expect_error(401, "invalid_credential");
-    app.get("/api/agents").anonymous().header("cookie", &second).send().await.expect_status(200);
-    // Who takes a token may keep several, and a wrong password ends nothing.
-    let token = app.post("/api/auth/login").anonymous().header("cookie", &second).json(&account()).send().await;
+    let first = TestPage::sign_in(&app).await;
+    // Cookies prove nothing, but the password does; whichever of them is a session of the user ends.
+    let cookies = format!("svc_session=sess_0; {}", first.cookie);
+    let again = app.post("/api/auth/login").anonymous().header("cookie", &cookies).json(&TestPage::account());
+    let second = TestPage::of(&again.send().await.expect_status(200));
+    assert_ne!((&second.cookie, &second.secret), (&first.cookie, &first.secret));
+    first.get(&app, "/api/agents").send().await.expect_error(401, "invalid_credential");
+    second.get(&app, "/api/agents").send().await.expect_status(200);
+    // A client that takes tokens may have several, and a wrong password ends nothing.
+    let token = app.post("/api/auth/login").anonymous().header("cookie", &second.cookie).json(&account()).send().await;
     token.expect_status(200);
-    let mut wrong = from_page();
+    let mut wrong = TestPage::account();
     wrong["password"] = json!("wrong horse");
-    let refused = app.post("/api/auth/login").anonymous().header("cookie", &second).json(&wrong).send().await;
+    let refused = app.post("/api/auth/login").anonymous().header("cookie", &second.cookie).json(&wrong).send().await;
     refused.expect_error(401, "wrong_credentials");
-    app.get("/api/agents").anonymous().header("cookie", &second).send().await.expect_status(200);
+    second.get(&app, "/api/agents").send().await.expect_status(200);
 }
 
 #[tokio::test]
-async fn a_cookie_ends_with_its_session() {
+async fn page_session_expires() {
     let app = TestApp::with_owner().await;
-    let cookie = log_in_page(&app).await;
-    app.clock.advance(Duration::from_secs(86_400));
-    let refused = app.get("/api/agents").anonymous().header("cookie", &cookie).send().await;
-    assert_eq!(kept_cookie(&refused.expect_error(401, "invalid_credential")).0, "svc_session=");
+    let page = TestPage::sign_in(&app).await;
+    app.clock.advance(Duration::from_secs(86_399));
+    page.get(&app, "/api/agents").send().await.expect_status(200);
+    app.clock.advance(Duration::from_secs(1));
+    let refused = page.get(&app, "/api/agents").send().await.expect_error(401, "invalid_credential");
+    expect_deletions(&refused, &["/", "/api", "/api/", "/api/agents"]);
+}
+
+#[tokio::test]
+async fn use_of_a_page_session_is_recorded() {
+    let app = TestApp::with_owner().await;
+    let page = TestPage::sign_in(&app).await;
+    let last_used = async || {
+        app.run_workers().await;
+        app.get("/api/auth/sessions").send().await.expect_status(200).json()["sessions"][0]["last_used_at"].clone()
+    };
+    page.cookie_request(&app, Method::GET, "/api/agents").send().await.expect_status(401);
+    assert_eq!(last_used().await, Value::Null);
+    page.get(&app, "/api/agents").send().await.expect_status(200);
+    assert_eq!(last_used().await, "2026-01-05T09:00:00.000Z");
 }
 
 #[tokio::test]
@@ -196,8 +321,8 @@ async fn https_is_known_from_a_trusted_proxy_and_the_base_url() {
     .await;
     app.make_owner().await;
     let attributes = async |name: &str, value: &str| {
-        let login = app.post("/api/auth/login").anonymous().header(name, value).json(&from_page()).send().await;
-        kept_cookie(&login.expect_status(200)).1
+        let login = app.post("/api/auth/login").anonymous().header(name, value).json(&TestPage::account());
+        delivered(&login.send().await.expect_status(200)).1
     };
     let secure = "Secure".to_owned();
     assert!(attributes("x-forwarded-proto", "https").await.contains(&secure));
@@ -205,30 +330,63 @@ async fn https_is_known_from_a_trusted_proxy_and_the_base_url() {
     assert!(!attributes("x-forwarded-proto", "http").await.contains(&secure));
     // A proxy that sends another Host: the page says what it was loaded from.
     assert!(attributes("origin", "https://agents.example").await.contains(&secure));
-    // Who is no trusted proxy says nothing of the way here.
+    // The header of a client that is no trusted proxy is ignored.
     let direct = TestApp::with_owner().await;
-    let login = direct.post("/api/auth/login").anonymous().header("x-forwarded-proto", "https").json(&from_page());
-    assert!(!kept_cookie(&login.send().await.expect_status(200)).1.contains(&secure));
+    let login = direct.post("/api/auth/login").anonymous().header("x-forwarded-proto", "https");
+    let login = login.json(&TestPage::account()).send().await.expect_status(200);
+    assert!(!delivered(&login).1.contains(&secure));
+}
+
+/// Opens the browser stream as a WebSocket; the status of the answer.
+async fn open_socket(app: &TestApp, query: &str, headers: &[(&'static str, &str)]) -> u16 {
+    let url = format!("ws://{}/api/browser/stream{query}", app.address);
+    let mut request = url.into_client_request().expect("a request");
+    for (name, value) in headers {
+        request.headers_mut().insert(*name, value.parse().expect("a header"));
+    }
+    let stream = TcpStream::connect(app.address).await.expect("a connection");
+    match client_async(request, stream).await {
+        Ok((_, response)) => response.status().as_u16(),
+        Err(Error::Http(response)) => response.status().as_u16(),
+        Err(error) => panic!("{error}"),
+    }
 }
 
 #[tokio::test]
-async fn a_socket_by_cookie_needs_its_own_origin() {
+async fn socket_of_a_page_needs_a_ticket() {
     let app = TestApp::with_owner().await;
-    let cookie = log_in_page(&app).await;
-    let connect = async |origin: Option<&str>| {
-        let mut request = format!("ws://{}/api/browser/stream", app.address).into_client_request().expect("a request");
-        request.headers_mut().insert("cookie", cookie.parse().expect("a header"));
-        if let Some(origin) = origin {
-            request.headers_mut().insert("origin", origin.parse().expect("a header"));
-        }
-        let stream = TcpStream::connect(app.address).await.expect("a connection");
-        match client_async(request, stream).await {
-            Ok((_, response)) => response.status().as_u16(),
-            Err(Error::Http(response)) => response.status().as_u16(),
-            Err(error) => panic!("{error}"),
-        }
-    };
-    assert_eq!(connect(None).await, 401);
-    assert_eq!(connect(Some("http://evil.example")).await, 401);
-    assert_ne!(connect(Some(&app.url(""))).await, 401);
+    let page = TestPage::sign_in(&app).await;
+    let own = app.url("");
+    let cookie = ("cookie", page.cookie.as_str());
+    // What a browser sends when a page opens a socket, from whichever origin.
+    assert_eq!(open_socket(&app, "", &[cookie]).await, 401);
+    assert_eq!(open_socket(&app, "", &[cookie, ("origin", "http://evil.example")]).await, 401);
+    assert_eq!(open_socket(&app, "", &[cookie, ("origin", &own)]).await, 401);
+    let secret = ("x-svc-page", page.secret.as_str());
+    assert_eq!(open_socket(&app, "", &[cookie, secret]).await, 401, "without an origin");
+    let ticket = text(&page.post(&app, "/api/auth/ticket").send().await.expect_status(200).json(), "ticket");
+    let query = format!("?ticket={ticket}");
+    assert_ne!(open_socket(&app, &query, &[cookie, ("origin", &own)]).await, 401);
+    assert_eq!(open_socket(&app, &query, &[cookie, ("origin", &own)]).await, 401, "a second time");
+}
+
+#[tokio::test]
+async fn download_of_a_page_takes_one_ticket() {
+    let app = TestApp::with_owner().await;
+    let page = TestPage::sign_in(&app).await;
+    for path in ["/api/settings/export", "/api/settings/memory/export"] {
+        page.cookie_request(&app, Method::GET, path).send().await.expect_error(401, "invalid_credential");
+        let ticket = text(&page.post(&app, "/api/auth/ticket").send().await.expect_status(200).json(), "ticket");
+        let download = || app.get(&format!("{path}?ticket={ticket}")).anonymous().header("sec-fetch-site", "none");
+        download().send().await.expect_status(200);
+        download().send().await.expect_error(401, "invalid_credential");
+    }
+    // Elsewhere a ticket is no credential.
+    let ticket = text(&page.post(&app, "/api/auth/ticket").send().await.expect_status(200).json(), "ticket");
+    let refused = app.get(&format!("/api/auth/keys?ticket={ticket}")).anonymous().send().await;
+    refused.expect_error(401, "missing_credential");
+    let ended = page.post(&app, "/api/auth/logout").send().await;
+    ended.expect_status(200);
+    let late = app.get(&format!("/api/settings/export?ticket={ticket}")).anonymous().send().await;
+    late.expect_error(401, "invalid_credential");
 }

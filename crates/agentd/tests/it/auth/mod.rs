@@ -5,6 +5,7 @@ mod cookies;
 mod keys;
 mod login;
 mod races;
+mod reauthentication;
 mod secrets;
 mod sessions;
 mod tickets;

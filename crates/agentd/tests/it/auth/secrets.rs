@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::json;
 
 use super::{log_in, make_key, text};
-use crate::support::TestApp;
+use crate::support::{TestApp, TestPage};
 
 #[tokio::test]
 async fn no_byte_of_the_data_directory_gives_a_secret_away() {
@@ -24,10 +24,10 @@ async fn no_byte_of_the_data_directory_gives_a_secret_away() {
         text(&ticket, "ticket"),
     ]);
     secrets.push(log_in(&app).await);
-    let page = json!({"username": "owner", "password": "correct horse", "cookie": true});
-    let page = app.post("/api/auth/login").anonymous().json(&page).send().await.expect_status(200);
-    let cookie = page.header("set-cookie").expect("a cookie").split([';', '=']).nth(1).expect("a value");
-    secrets.push(cookie.to_owned());
+    let page = TestPage::sign_in(&app).await;
+    page.get(&app, "/api/agents").send().await.expect_status(200);
+    page.reauthenticate(&app, "correct horse").await.expect_status(200);
+    secrets.extend([page.token().to_owned(), page.secret]);
     // People type passwords into the wrong field.
     for (username, password) in [("hunter2 as a user", "owner"), ("owner", "hunter3 as a guess")] {
         let body = json!({"username": username, "password": password});

@@ -6,6 +6,7 @@ pub mod document;
 pub mod eventually;
 pub mod folder;
 pub mod hold;
+pub mod page;
 pub mod process;
 pub mod push_service;
 pub mod record;
@@ -31,6 +32,7 @@ use serde_json::json;
 pub use database::ScratchDatabase;
 pub use eventually::Eventually;
 pub use folder::TestFolder;
+pub use page::TestPage;
 pub use process::TestProcess;
 pub use request::{TestRequest, TestResponse};
 

@@ -135,6 +135,11 @@ impl TestResponse {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
+    /// The values of every `Set-Cookie`.
+    pub fn cookies(&self) -> Vec<&str> {
+        self.headers.get_all("set-cookie").iter().filter_map(|value| value.to_str().ok()).collect()
+    }
+
     /// The names of the fields that an error blames.
     pub fn bad_fields(&self) -> Vec<String> {
         let fields = self.json()["fields"].as_array().cloned().unwrap_or_default();

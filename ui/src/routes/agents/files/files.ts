@@ -1,5 +1,8 @@
-import { CSRF, errorOf, noteSignedOut, ApiError, type Schemas } from '../../../lib/api';
+import { ApiError, errorOf, noteSignedOut, send, type Schemas } from '../../../lib/api';
+import { download as downloadPath } from '../../../lib/download';
+import { pageHeaders } from '../../../lib/page-secret';
 import { common } from '../../../lib/texts';
+import { toastError } from '../../../lib/ui/toast.svelte';
 
 export type AgentFile = Schemas['AgentFile'];
 export type FileList = Schemas['AgentFileList'];
@@ -20,40 +23,36 @@ export function contentUrl(agent: string, path: string): string {
 export const folderOf = (path: string) => path.slice(0, Math.max(0, path.lastIndexOf('/')));
 export const join = (folder: string, name: string) => (folder ? `${folder}/${name}` : name);
 
-export function download(agent: string, file: AgentFile) {
-  const link = document.createElement('a');
-  link.href = contentUrl(agent, file.path);
-  link.download = file.name;
-  link.click();
-}
+export const download = (agent: string, file: AgentFile) => downloadPath(contentUrl(agent, file.path), file.name).catch(toastError);
 
 /** What of a file can be shown. */
 export type Content = { etag: string } & (
   | { kind: 'text'; text: string; isWhole: boolean }
-  | { kind: 'picture'; url: string }
+  | { kind: 'picture'; picture: Blob }
+  | { kind: 'drawing'; url: string }
   | { kind: 'bytes' }
 );
 
 export async function read(agent: string, file: AgentFile): Promise<Content> {
-  const headers = { ...CSRF, Range: `bytes=0-${MOST_SHOWN - 1}` };
+  const url = contentUrl(agent, file.path);
   // A file without bytes has no part.
-  const response = await fetch(contentUrl(agent, file.path), { credentials: 'same-origin', cache: 'no-store', headers: file.size_bytes ? headers : CSRF }).catch(() => {
-    throw new ApiError(common('unreachable'), 0, 'unreachable');
-  });
-  if (response.status === 401) noteSignedOut();
+  const headers = file.size_bytes ? { Range: `bytes=0-${MOST_SHOWN - 1}` } : undefined;
+  const response = await send(url, { cache: 'no-store', headers });
   if (!response.ok) throw await errorOf(response);
   const etag = response.headers.get('ETag') ?? '';
   if (response.headers.get('Content-Type')?.startsWith('image/')) {
-    // Another version has another address, or the browser would show the one that it has.
-    return { etag, kind: 'picture', url: `${contentUrl(agent, file.path)}&version=${encodeURIComponent(etag)}` };
+    const isWhole = (file.size_bytes ?? 0) <= MOST_SHOWN;
+    const whole = isWhole ? response : await send(url, { cache: 'no-store' });
+    if (!whole.ok) throw await errorOf(whole);
+    return { etag, kind: 'picture', picture: await whole.blob() };
   }
   const bytes = new Uint8Array(await response.arrayBuffer());
   const whole = Number(response.headers.get('Content-Range')?.split('/')[1] ?? bytes.length);
   const text = textOf(bytes, bytes.length < whole);
   if (text === null) return { etag, kind: 'bytes' };
-  const isPicture = /\.svg$/i.test(file.name) && bytes.length === whole && /<svg[\s>]/.test(text);
+  const isDrawing = /\.svg$/i.test(file.name) && bytes.length === whole && /<svg[\s>]/.test(text);
   // As a picture an SVG runs nothing, and an address that begins with `data:` belongs to nobody.
-  if (isPicture) return { etag, kind: 'picture', url: `data:image/svg+xml,${encodeURIComponent(text)}` };
+  if (isDrawing) return { etag, kind: 'drawing', url: `data:image/svg+xml,${encodeURIComponent(text)}` };
   return { etag, kind: 'text', text, isWhole: bytes.length === whole };
 }
 
@@ -81,7 +80,7 @@ export function write(agent: string, path: string, body: Blob | string, { header
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open('PUT', contentUrl(agent, path));
-    for (const [name, value] of Object.entries({ ...CSRF, 'Content-Type': 'application/octet-stream', ...headers })) request.setRequestHeader(name, value);
+    for (const [name, value] of Object.entries({ ...pageHeaders(), 'Content-Type': 'application/octet-stream', ...headers })) request.setRequestHeader(name, value);
     request.upload.onprogress = (event) => onprogress?.(event.total ? event.loaded / event.total : 0);
     request.onerror = () => reject(new ApiError(common('unreachable'), 0, 'unreachable'));
     request.onabort = () => reject(new ApiError('', 0, 'aborted'));
