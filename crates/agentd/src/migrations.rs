@@ -64,4 +64,5 @@ pub const MIGRATIONS: &[Migration] = &[
         ..migration!(38, "login_sessions", "0038_login_sessions")
     },
     migration!(39, "page_sessions", "0039_page_sessions"),
+    migration!(40, "untrusted_sources", "0040_untrusted_sources"),
 ];

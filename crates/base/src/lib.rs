@@ -1,6 +1,6 @@
 //! The vocabulary that every other crate shares: typed ids, time, randomness, error kinds, pages,
-//! three-state patches, secrets that cannot be printed or that are taken out of texts, backoff, a queue that is fair
-//! by client, and places in traces.
+//! three-state patches, secrets that cannot be printed or that are taken out of texts, marks around untrusted text,
+//! backoff, a queue that is fair by client, and places in traces.
 //!
 //! Invariants: nothing here does IO or reads a global clock or a global random generator, except
 //! the two `system()` constructors, which are called once, in `main`. There is no async code here but
@@ -13,6 +13,7 @@ mod error;
 mod fair_queue;
 mod health;
 pub mod id;
+mod marks;
 mod moment;
 mod page;
 mod patch;
@@ -28,6 +29,7 @@ pub use entropy::Entropy;
 pub use error::{DomainError, ErrorKind, FieldProblem, Problems};
 pub use fair_queue::FairQueue;
 pub use health::{ComponentHealth, HealthCheck, HealthStatus};
+pub use marks::{MarkedText, Marks};
 pub use moment::Edge;
 pub use page::{Page, PageLimits};
 pub use patch::Patch;

@@ -8,7 +8,7 @@ use super::service::{Channels, MessageDetails};
 use super::store;
 use crate::agents::{AgentId, OwnsAgentData};
 use crate::chat::CHANNEL_TRANSCRIPT;
-use crate::engine::{HistoryMessage, Reply, SessionStatus, Settled, TurnSink};
+use crate::engine::{ConversationSummary, HistoryMessage, Reply, SessionStatus, Settled, TurnSink};
 
 /// The conversation keeps the reply as it keeps any; besides, it is sent.
 impl TurnSink for Channels {
@@ -34,10 +34,9 @@ impl TurnSink for Channels {
         &'t self,
         tx: &'t mut Tx,
         conversation_id: &'t str,
-        summary: &'t str,
-        through: u64,
+        summary: ConversationSummary<'t>,
     ) -> LocalBoxFuture<'t, Result<(), StoreError>> {
-        self.uses().chat.keep_summary(tx, conversation_id, summary, through)
+        self.uses().chat.keep_summary(tx, conversation_id, summary)
     }
 
     fn said_between<'t>(

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::agents::AgentId;
-use crate::engine::{Round, SessionId, SessionStatus, ToolUse};
+use crate::engine::{Round, SessionId, SessionStatus, Sources, ToolUse};
 use crate::projects::ProjectId;
 
 agentd_base::typed_id!(
@@ -130,6 +130,8 @@ pub struct Conversation {
     pub revision: u64,
     /// What stands for the messages up to position `summary_through` when a model is asked.
     pub summary: Option<String>,
+    /// Where untrusted text comes from that may be in the summary.
+    pub summary_sources: Sources,
     pub summary_through: u64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,

@@ -70,6 +70,7 @@ fn utterance(message: Message) -> Utterance {
             tools.push(call.tool.clone());
         }
     }
+    let is_untrusted = message.rounds.iter().flat_map(|round| &round.calls).any(|call| call.untrusted_source.is_some());
     let speaker = match message.role {
         _ if message.is_untrusted => Speaker::Stranger,
         Role::User => Speaker::Owner,
@@ -84,6 +85,7 @@ fn utterance(message: Message) -> Utterance {
         position: message.position,
         speaker,
         tools,
+        is_untrusted,
         is_complete: message.status == MessageStatus::Complete,
         at: message.created_at,
     }

@@ -272,6 +272,9 @@ impl Chat {
         let id = data["approval_id"].as_str().unwrap_or_default();
         let tool = data["tool"].as_str().unwrap_or_default();
         say(self.style.yellow(&format!("{tool} wants to run with {}", data["input"])));
+        if let Some(reason) = data["request_reason"].as_str() {
+            say(self.style.yellow(&format!("Reason: {reason}")));
+        }
         let Some(lines) = person else {
             say(self.style.yellow(&format!(
                 "It waits for your answer: POST /api/chat/approvals/{id} with {{\"decision\": \"approve\"}} or \"reject\""

@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 
 use crate::agents::AgentId;
 use crate::engine::error::EngineError;
-use crate::engine::model::{Approval, ApprovalId, ApprovalStatus, Session, SessionId, fingerprint};
+use crate::engine::model::{Approval, ApprovalId, ApprovalStatus, Session, SessionId, Sources, fingerprint};
 use crate::engine::store::approvals as store;
 use crate::runtime::{AppContext, NextDue, WorkerReport};
 use crate::settings::Settings;
@@ -99,7 +99,15 @@ impl Approvals {
     }
 
     /// An approval for a call of a tool, not stored yet.
-    pub(super) fn for_call(&self, session: &Session, call_id: &str, tool: &str, input: &Value) -> Approval {
+    /// `sources` are those of the untrusted text because of which it asks.
+    pub(super) fn for_call(
+        &self,
+        session: &Session,
+        call_id: &str,
+        tool: &str,
+        input: &Value,
+        sources: Sources,
+    ) -> Approval {
         let ttl = Duration::from_secs(u64::from(self.settings.security().approval_ttl_seconds));
         let now = self.context.clock.now();
         Approval {
@@ -113,6 +121,8 @@ impl Approvals {
             input: input.clone(),
             input_sha256: fingerprint(tool, input),
             status: ApprovalStatus::Pending,
+            request_reason: sources.reason(),
+            untrusted_sources: sources,
             reason: None,
             requested_at: now,
             expires_at: now + ttl,
@@ -148,6 +158,8 @@ impl Approvals {
             input: wanted.input.clone(),
             input_sha256: fingerprint(&wanted.tool, &wanted.input),
             status: ApprovalStatus::Pending,
+            untrusted_sources: Sources::default(),
+            request_reason: None,
             reason: None,
             requested_at: now,
             expires_at: now + wanted.ttl,

@@ -289,7 +289,7 @@ mod tests {
     use agentd_llm::{ScriptedBackend, ScriptedReply};
 
     use super::*;
-    use crate::engine::model::HistoryMessage;
+    use crate::engine::model::{HistoryMessage, Marker};
 
     fn call(backend: &ScriptedBackend, history: Vec<HistoryMessage>) -> Call {
         let clock = MockClock::new(Timestamp::from_micros(1)).clock();
@@ -308,7 +308,11 @@ mod tests {
                 keeps_content: false,
             },
         };
-        Call::new(Arc::new(backend.clone()), options, Prompt::new("S".to_owned(), history, false))
+        Call::new(
+            Arc::new(backend.clone()),
+            options,
+            Prompt::new("S".to_owned(), history, false, &Marker::new([1; 32])),
+        )
     }
 
     fn question() -> Vec<HistoryMessage> {

@@ -38,6 +38,10 @@
 //! (`task.started`, `task.completed`, `task.failed`) in the transactions that store them, except of turns
 //! beside any conversation, and of attempts that are to be repeated.
 //!
+//! Text that others wrote is marked where it enters the prompt, by a property of the tool that answered it or of the
+//! message. Its sources are stored with the results, summaries and waiting turns that carry it; a turn whose prompt
+//! has any asks before it acts (`security.after_untrusted_text`).
+//!
 //! What an agent remembers is asked for while the turn is being stored, and a turn waits half a second
 //! for it at most.
 //!
@@ -67,13 +71,14 @@ mod worker;
 pub use approvals::{Approvals, DecidesApproval, RequestApproval};
 pub use error::EngineError;
 pub use model::{
-    Approval, ApprovalId, ApprovalStatus, CallRecord, CallStatus, EventKind, HistoryMessage, Marks, NoAnswer, Origin,
-    OriginKind, Purpose, Reply, Round, Session, SessionEvent, SessionId, SessionStatus, SessionTrace, SpanError,
-    SpanStatus, SpanTokens, SpanType, StartTurn, ToolUse, TraceSpan, TurnTrace, Unread, check_tools, distinct_tools,
+    Approval, ApprovalId, ApprovalStatus, CallRecord, CallStatus, EventKind, HistoryMessage, NoAnswer, Origin,
+    OriginKind, Purpose, Reply, Round, Session, SessionEvent, SessionId, SessionStatus, SessionTrace, Sources,
+    SpanError, SpanStatus, SpanTokens, SpanType, StartTurn, ToolUse, TraceSpan, TurnTrace, Unread, check_tools,
+    distinct_tools,
 };
 pub use permits::BackgroundPermit;
 pub use recall::{AnsweredTurn, Recall, RecallRequest, Recalled, RecalledTurn};
 pub use service::{Engine, TurnActivity};
 pub use store::{cancel_in_conversation, cancel_session, find_running_in_conversation, forget_sessions};
 pub use turn::MAX_HISTORY;
-pub use turn_sink::{Settled, TurnObserver, TurnSink};
+pub use turn_sink::{ConversationSummary, Settled, TurnObserver, TurnSink};

@@ -28,6 +28,9 @@ pub struct Recalled {
     pub question: String,
     /// The ids of what is in it, the most relevant first.
     pub memories: Vec<String>,
+    /// Some of it was made from text that others wrote.
+    #[serde(default)]
+    pub is_untrusted: bool,
 }
 
 /// A turn for which something was recalled.

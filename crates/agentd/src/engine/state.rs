@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 use super::approvals::Approvals;
 use super::holder::Holder;
 use super::live::LiveTurns;
-use super::model::{Session, SessionStatus};
+use super::model::{Marker, Session, SessionStatus};
 use super::permits::BackgroundPermits;
 use super::recall::Recall;
 use super::turn_sink::{TurnObserver, TurnSink};
@@ -34,6 +34,7 @@ pub(super) struct EngineState {
     pub(super) sinks: RwLock<Vec<Arc<dyn TurnSink>>>,
     pub(super) observers: RwLock<Vec<Arc<dyn TurnObserver>>>,
     pub(super) recall: RwLock<Option<Arc<dyn Recall>>>,
+    pub(super) marker: Marker,
     pub(super) background: BackgroundPermits,
     pub(super) is_supervised: AtomicBool,
 }

@@ -3,7 +3,7 @@
 use agentd_store::{StoreError, Tx};
 use futures_util::future::{BoxFuture, LocalBoxFuture};
 
-use crate::engine::model::{HistoryMessage, NoAnswer, Reply, Session, SessionStatus};
+use crate::engine::model::{HistoryMessage, NoAnswer, Reply, Session, SessionStatus, Sources};
 
 /// What becomes of a turn that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +29,16 @@ impl Settled {
     }
 }
 
+/// A summary of the beginning of a conversation.
+#[derive(Debug, Clone, Copy)]
+pub struct ConversationSummary<'t> {
+    pub text: &'t str,
+    /// Where untrusted text comes from that may be in it.
+    pub sources: &'t Sources,
+    /// What [`StartTurn::keys`](super::StartTurn) calls the last entry that it stands for.
+    pub through: u64,
+}
+
 /// Keeps replies: implemented by whoever starts turns, and found by its name when the daemon that
 /// ran a turn is gone.
 pub trait TurnSink: Send + Sync {
@@ -37,14 +47,12 @@ pub trait TurnSink: Send + Sync {
     /// Keeps the reply, in the transaction that ends the session. May run more than once.
     fn settle<'t>(&'t self, tx: &'t mut Tx, reply: &'t Reply) -> LocalBoxFuture<'t, Result<Settled, StoreError>>;
 
-    /// Keeps a summary of everything up to the entry that [`StartTurn::keys`](super::StartTurn) called
-    /// `through`, to be given instead of it from now on. What was said stays whole.
+    /// Keeps a summary, to be given instead of what it stands for from now on. What was said stays whole.
     fn keep_summary<'t>(
         &'t self,
         _tx: &'t mut Tx,
         _conversation_id: &'t str,
-        _summary: &'t str,
-        _through: u64,
+        _summary: ConversationSummary<'t>,
     ) -> LocalBoxFuture<'t, Result<(), StoreError>> {
         Box::pin(std::future::ready(Ok(())))
     }

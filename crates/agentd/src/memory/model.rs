@@ -59,6 +59,8 @@ pub struct Episode {
     pub access_count: u64,
     /// The newer episode that says otherwise.
     pub superseded_by: Option<EpisodeId>,
+    /// Made from text that others wrote.
+    pub is_untrusted: bool,
     pub occurred_at: Timestamp,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -98,6 +100,8 @@ pub struct NewEpisode {
     /// What it is made from, where it must be made only once.
     pub origin: Option<String>,
     pub topics: Vec<String>,
+    /// Made from text that others wrote.
+    pub is_untrusted: bool,
     /// `None`: estimated from the text.
     pub importance: Option<f64>,
     pub valence: Option<f64>,

@@ -76,6 +76,7 @@ pub(super) fn select_episode(
         origin: Some(message_origin(&utterance.id)),
         importance: Some(evaluated.importance),
         valence: Some(evaluated.valence),
+        is_untrusted: utterance.is_untrusted,
         occurred_at: Some(utterance.at),
         ..NewEpisode::default()
     })

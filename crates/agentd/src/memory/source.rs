@@ -37,6 +37,8 @@ pub struct Utterance {
     pub text: String,
     /// What an agent used for it, each once.
     pub tools: Vec<String>,
+    /// It follows from text that others wrote, which those tools answered.
+    pub is_untrusted: bool,
     /// It was not broken off.
     pub is_complete: bool,
     pub at: Timestamp,

@@ -16,8 +16,11 @@ use serde_json::{Map, Value, json};
 use super::error::MemoryError;
 use super::model::{Episode, NewEpisode};
 use super::service::{CreateEpisode, Memory, Search, SearchMode};
-use crate::agents::AgentId;
-use crate::skills::{Effect, InputSchema, JoinsBuiltin, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput};
+use crate::agents::{Agent, AgentId};
+use crate::skills::{
+    Author, Consequence, Effect, InputSchema, JoinsBuiltin, Tool, ToolCallContext, ToolDescription, ToolError,
+    ToolOutput, UntrustedSource,
+};
 
 const CALL_LIMIT: Duration = Duration::from_secs(20);
 const MOST_FOUND: u32 = 20;
@@ -166,13 +169,18 @@ impl MemoryTool {
         }
         let agent = &context.agent.id;
         match self.action {
-            Action::Search => self.search(parse(input)?, agent).await,
-            Action::Store => self.store(parse(input)?, agent).await,
+            Action::Search => self.search(parse(input)?, agent, &context.untrusted).await,
+            Action::Store => self.store(parse(input)?, agent, context.has_untrusted_text).await,
             Action::Forget => self.forget(parse(input)?, agent).await,
         }
     }
 
-    async fn search(&self, input: SearchInput, agent: &AgentId) -> Result<ToolOutput, ToolError> {
+    async fn search(
+        &self,
+        input: SearchInput,
+        agent: &AgentId,
+        source: &UntrustedSource,
+    ) -> Result<ToolOutput, ToolError> {
         let search = Search {
             text: input.query,
             mode: SearchMode::Hybrid,
@@ -191,18 +199,22 @@ impl MemoryTool {
             }
             view
         };
+        if found.hits.iter().any(|hit| hit.episode.is_untrusted) {
+            source.record("memories of untrusted text");
+        }
         let shown = || found.hits.iter().map(|hit| &hit.episode).filter(|episode| episode.is_shown_to_agents());
         let memories: Vec<Value> = shown().map(view).collect();
         let total = found.total.saturating_sub((found.hits.len() - memories.len()) as u64);
         Ok(ToolOutput::json(json!({"memories": memories, "total": total})))
     }
 
-    async fn store(&self, input: StoreInput, agent: &AgentId) -> Result<ToolOutput, ToolError> {
+    async fn store(&self, input: StoreInput, agent: &AgentId, is_untrusted: bool) -> Result<ToolOutput, ToolError> {
         let episode = NewEpisode {
             content: input.content,
             source: Some(SOURCE.to_owned()),
             importance: input.importance,
             topics: input.topics,
+            is_untrusted,
             ..NewEpisode::default()
         };
         let wanted = CreateEpisode { agent: Some(agent.to_string()), episode };
@@ -224,6 +236,23 @@ impl MemoryTool {
 impl Tool for MemoryTool {
     fn description(&self) -> &ToolDescription {
         &self.description
+    }
+
+    fn description_author(&self) -> Author {
+        Author::Trusted
+    }
+
+    fn output_author(&self) -> Author {
+        Author::Trusted
+    }
+
+    fn consequence<'a>(&'a self, _input: &'a Map<String, Value>, _agent: &'a Agent) -> BoxFuture<'a, Consequence> {
+        let consequence = match self.action {
+            Action::Search | Action::Store => Consequence::Contained,
+            // For good.
+            Action::Forget => Consequence::Acts,
+        };
+        std::future::ready(consequence).boxed()
     }
 
     fn call(

@@ -19,7 +19,7 @@ use super::prompt;
 use super::service::Scheduler;
 use super::store::{claims, jobs, runs};
 use crate::agents::{Agent, AgentError};
-use crate::engine::{EngineError, HistoryMessage, Origin, SessionId, StartTurn};
+use crate::engine::{EngineError, HistoryMessage, Origin, SessionId, Sources, StartTurn};
 use crate::notify::NotifyError;
 use crate::runtime::{Worker, WorkerError, WorkerReport};
 
@@ -281,6 +281,7 @@ fn turn_of(job: &Job, run: &Run, agent: Arc<Agent>, history: Vec<HistoryMessage>
         origin: Origin::run(job.id.as_str(), run.id.as_str()),
         history,
         keys: Vec::new(),
+        sources: Sources::default(),
         summary: None,
         max_output_tokens: None,
         unread: None,

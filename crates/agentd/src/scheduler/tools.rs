@@ -18,7 +18,9 @@ use super::error::SchedulerError;
 use super::model::{Job, JobExecutionMode, JobFields, JobId};
 use super::service::{CreateJob, ListJobs, Scheduler};
 use crate::agents::AgentId;
-use crate::skills::{Effect, InputSchema, JoinsBuiltin, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput};
+use crate::skills::{
+    Author, Effect, InputSchema, JoinsBuiltin, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput,
+};
 
 const CALL_LIMIT: Duration = Duration::from_secs(20);
 /// Active jobs that an agent may have planned by itself before it may plan no more.
@@ -235,6 +237,14 @@ impl SchedulerTool {
 impl Tool for SchedulerTool {
     fn description(&self) -> &ToolDescription {
         &self.description
+    }
+
+    fn description_author(&self) -> Author {
+        Author::Trusted
+    }
+
+    fn output_author(&self) -> Author {
+        Author::Trusted
     }
 
     fn call(

@@ -38,8 +38,8 @@ pub use destination::{ENTER_AGAIN, Part, WriteOnly, require_again, server_of};
 pub use error::SettingsError;
 pub use language::Language;
 pub use model::{
-    AgentSettings, CHANNEL_PLATFORMS, DateFormat, EmailSettings, EmailTls, InterfaceSettings, Planning,
-    ProactiveSettings, ProfileSettings, QuietHours, SecuritySettings, StrategySettings, Theme, is_agent_name,
+    AfterUntrustedText, AgentSettings, CHANNEL_PLATFORMS, DateFormat, EmailSettings, EmailTls, InterfaceSettings,
+    Planning, ProactiveSettings, ProfileSettings, QuietHours, SecuritySettings, StrategySettings, Theme, is_agent_name,
     is_email_address, is_mailbox, is_provider, provider_names,
 };
 pub use patch::patch_schema;

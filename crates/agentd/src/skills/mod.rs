@@ -6,6 +6,8 @@
 //! Invariants
 //! - A tool is offered only when it is switched on and the agent's profile permits it.
 //! - An input reaches a tool only after it was held against the tool's schema.
+//! - Each tool declares who wrote its description and who writes its results; what no trusted author wrote is marked
+//!   where it enters a prompt.
 //! - Names are unique in what is offered: of two tools with one name, the source that was
 //!   registered first wins.
 //!
@@ -15,6 +17,7 @@
 mod builtin;
 mod custom;
 mod error;
+mod foreign;
 mod incoming;
 mod offer;
 mod outgoing;
@@ -35,6 +38,7 @@ pub use custom::{
     ListedTool, ToolKind, carries_credential,
 };
 pub use error::SkillError;
+pub use foreign::{ATTACHMENTS, DOWNLOADS};
 pub use incoming::WorkspaceFile;
 pub use offer::Offer;
 pub use output::KeptOutput;
@@ -52,8 +56,8 @@ pub use servers::{
 };
 pub use service::Skills;
 pub use tool::{
-    Effect, MAX_READ_CHARACTERS, Share, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource,
-    fingerprint_of,
+    Author, Consequence, Effect, MAX_READ_CHARACTERS, Share, Tool, ToolCallContext, ToolDescription, ToolError,
+    ToolOutput, ToolSource, UntrustedSource, fingerprint_of,
 };
 pub use workspace::{
     Entry, EntryKind, Expected, Held, NewFile, OpenFile, RelativePath, Room, Usage, Version, Workspace, WorkspaceError,

@@ -69,7 +69,7 @@ mod tests {
 
     use super::*;
     use crate::skills::schema::InputSchema;
-    use crate::skills::tool::{ToolCallContext, ToolError, ToolOutput};
+    use crate::skills::tool::{Author, ToolCallContext, ToolError, ToolOutput};
 
     #[derive(Debug)]
     struct Named {
@@ -84,6 +84,14 @@ mod tests {
 
         fn share(&self) -> Share<'_> {
             self.share
+        }
+
+        fn description_author(&self) -> Author {
+            Author::Trusted
+        }
+
+        fn output_author(&self) -> Author {
+            Author::Trusted
         }
 
         fn call(&self, _: Map<String, Value>, _: ToolCallContext) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {

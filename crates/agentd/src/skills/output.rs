@@ -5,8 +5,8 @@ use std::path::Path;
 use super::tool::ToolError;
 use super::workspace::{RelativePath, Room, Workspace};
 
-/// In the workspace.
-const FOLDER: &str = ".agentd/results";
+/// In the workspace, for results that nobody but the agent and its owner wrote.
+pub(super) const FOLDER: &str = ".agentd/results";
 /// A little more than code may write.
 const MAX_RESULT_BYTES: usize = 17 << 20;
 const KEPT_RESULTS: usize = 200;
@@ -24,7 +24,13 @@ pub struct KeptOutput {
     pub whole_bytes: usize,
 }
 
-pub(super) async fn keep(workspace: &Path, room: &Room, call_id: &str, text: &str) -> Result<KeptOutput, ToolError> {
+pub(super) async fn keep(
+    workspace: &Path,
+    room: &Room,
+    folder: &'static str,
+    call_id: &str,
+    text: &str,
+) -> Result<KeptOutput, ToolError> {
     // Ids rise with time, so the oldest results come first by name.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let name: String = call_id.chars().filter(|c| is_plain(*c)).take(100).collect();
@@ -34,7 +40,7 @@ pub(super) async fn keep(workspace: &Path, room: &Room, call_id: &str, text: &st
     let (bytes, whole_bytes) = (kept_length(text), text.len());
     let (workspace, content, room) = (workspace.to_path_buf(), broken(text), room.clone());
     let kept = tokio::task::spawn_blocking(move || {
-        let (folder, path) = (RelativePath::parse(FOLDER)?, RelativePath::parse_file(&format!("{FOLDER}/{name}.txt"))?);
+        let (folder, path) = (RelativePath::parse(folder)?, RelativePath::parse_file(&format!("{folder}/{name}.txt"))?);
         let workspace = Workspace::open(&workspace)?;
         workspace.write(&path, content.as_bytes(), &name, &room)?;
         workspace.prune(&folder, KEPT_RESULTS, KEPT_BYTES, &room)?;
@@ -83,7 +89,7 @@ mod tests {
     async fn the_newest_results_stay_and_nothing_else_is_touched() {
         let folder = tempfile::tempdir().unwrap();
         for number in 0..KEPT_RESULTS + 5 {
-            let kept = keep(folder.path(), &room(), &format!("call_{number:05}"), "text").await.unwrap();
+            let kept = keep(folder.path(), &room(), FOLDER, &format!("call_{number:05}"), "text").await.unwrap();
             assert_eq!(kept.path, format!(".agentd/results/call_{number:05}.txt"));
         }
         let kept = std::fs::read_dir(folder.path().join(FOLDER)).unwrap().count();
@@ -96,14 +102,14 @@ mod tests {
     async fn a_result_leaves_the_workspace_through_no_link() {
         let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::os::unix::fs::symlink(outside.path(), folder.path().join(".agentd")).unwrap();
-        assert!(keep(folder.path(), &room(), "call_1", "text").await.is_err());
+        assert!(keep(folder.path(), &room(), FOLDER, "call_1", "text").await.is_err());
         std::fs::remove_file(folder.path().join(".agentd")).unwrap();
         std::fs::create_dir(folder.path().join(".agentd")).unwrap();
         std::os::unix::fs::symlink(outside.path(), folder.path().join(FOLDER)).unwrap();
-        assert!(keep(folder.path(), &room(), "call_1", "text").await.is_err());
+        assert!(keep(folder.path(), &room(), FOLDER, "call_1", "text").await.is_err());
         assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
         for bad in ["", "../..", "/"] {
-            assert!(keep(folder.path(), &room(), bad, "text").await.is_err());
+            assert!(keep(folder.path(), &room(), FOLDER, bad, "text").await.is_err());
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
+use super::foreign::UNTRUSTED_RESULTS;
 use super::incoming::WorkspaceFile;
 use super::offer::Offer;
 use super::outgoing;
@@ -65,12 +66,20 @@ impl Skills {
 
     /// Keeps a result that is too long for a model in the workspace, and answers the path that
     /// `read_file` takes, and how much was kept. Of earlier results the newest stay. Very long lines
-    /// are broken, because `read_file` shows only the beginning of one.
+    /// are broken, because `read_file` shows only the beginning of one. What others wrote lies in a folder whose files
+    /// stay untrusted.
     ///
     /// # Errors
     /// The workspace cannot be written, is full, or something else is in the way there.
-    pub async fn keep_output(&self, workspace: &Path, call_id: &str, text: &str) -> Result<KeptOutput, ToolError> {
-        output::keep(workspace, &self.0.room, call_id, text).await
+    pub async fn keep_output(
+        &self,
+        workspace: &Path,
+        call_id: &str,
+        text: &str,
+        is_trusted: bool,
+    ) -> Result<KeptOutput, ToolError> {
+        let folder = if is_trusted { output::FOLDER } else { UNTRUSTED_RESULTS };
+        output::keep(workspace, &self.0.room, folder, call_id, text).await
     }
 
     /// Begins a file of a workspace that comes from outside. `mark` tells it from others that are being written; what

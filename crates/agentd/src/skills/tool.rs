@@ -1,13 +1,15 @@
 //! What a tool is.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
+use url::Url;
 
 use super::schema::InputSchema;
 use crate::agents::Agent;
@@ -19,6 +21,44 @@ pub enum Effect {
     Reads,
     /// Changes something, runs code, or reaches outside.
     Acts,
+}
+
+/// Who wrote a text that a model reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Author {
+    /// The daemon, the agent, or its owner.
+    Trusted,
+    /// Somebody else, named for the owner: `the tool server "wiki"`.
+    Other(String),
+}
+
+/// What one call does outside the agent's own workspace and memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Consequence {
+    /// Nothing.
+    Contained,
+    /// Requests this address and sends nothing else.
+    Requests(Url),
+    /// Sends what the agent wrote to this host.
+    SendsTo(String),
+    /// Runs code, sends something, or changes something that lasts.
+    Acts,
+}
+
+/// Names the untrusted text that a call reads while it runs, such as a downloaded file. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct UntrustedSource(Arc<OnceLock<String>>);
+
+impl UntrustedSource {
+    /// Records a source; the first one stays.
+    pub fn record(&self, source: impl Into<String>) {
+        let _ = self.0.set(source.into());
+    }
+
+    #[must_use]
+    pub fn get(&self) -> Option<&str> {
+        self.0.get().map(String::as_str)
+    }
 }
 
 /// What a model and an owner are told about a tool.
@@ -46,6 +86,12 @@ pub struct ToolCallContext {
     /// Cancelled when nobody waits for the answer any more. A tool that holds more than memory
     /// cleans up; the future may be dropped right after.
     pub cancelled: CancellationToken,
+    /// Whether the turn that calls contains text that others wrote.
+    pub has_untrusted_text: bool,
+    /// What the owner approved, where the call had to be approved: the [`fingerprint_of`] the tool.
+    pub approved: Option<String>,
+    /// For a tool of a trusted author that reads text of others in this call.
+    pub untrusted: UntrustedSource,
 }
 
 /// Of a result, a model is given so much in the turn that made it.
@@ -132,10 +178,15 @@ pub enum ToolError {
     Cancelled,
 }
 
-/// SHA-256 over what a tool is made of, in hex.
+/// SHA-256, in hex, over what a tool runs and everything that it says of itself: an approval holds for that alone.
+/// Empty for a tool that cannot be changed.
 #[must_use]
-pub fn fingerprint_of(made_of: &Value) -> String {
-    hex::encode(Sha256::digest(made_of.to_string()))
+pub fn fingerprint_of(tool: &dyn Tool) -> String {
+    let Some(implementation) = tool.implementation() else { return String::new() };
+    let ToolDescription { name, description, input_schema, effect, time_limit: _ } = tool.description();
+    let acts = *effect == Effect::Acts;
+    let whole = json!([implementation, name, description, input_schema.value(), acts]);
+    hex::encode(Sha256::digest(whole.to_string()))
 }
 
 /// Whose a tool is, where there are more than vendors take: what stands first here has room first, and those of one
@@ -169,10 +220,26 @@ pub trait Tool: Send + Sync + std::fmt::Debug {
         Share::BuiltIn
     }
 
-    /// Of what a call runs beside its input, see [`fingerprint_of`]: what was approved is only that. Of a tool that
-    /// nobody can change it is empty.
-    fn fingerprint(&self) -> String {
-        String::new()
+    /// Who wrote its description and its input schema.
+    fn description_author(&self) -> Author;
+
+    /// Who writes the text of its results and errors. A trusted tool that reads text of others in a single call records
+    /// that in [`ToolCallContext::untrusted`].
+    fn output_author(&self) -> Author;
+
+    /// What a call with this input does outside the agent's own data. `input` fits the schema.
+    fn consequence<'a>(&'a self, _input: &'a Map<String, Value>, _agent: &'a Agent) -> BoxFuture<'a, Consequence> {
+        let consequence = match self.description().effect {
+            Effect::Reads => Consequence::Contained,
+            Effect::Acts => Consequence::Acts,
+        };
+        std::future::ready(consequence).boxed()
+    }
+
+    /// Identifies what a call runs besides its input: code, a request, a server. `None` for a tool that cannot be
+    /// changed.
+    fn implementation(&self) -> Option<Value> {
+        None
     }
 
     /// Runs once. `input` fits the schema.

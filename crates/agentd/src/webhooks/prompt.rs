@@ -1,9 +1,9 @@
 //! What an agent is told of a delivery: whom it comes from, and what it says.
 
-use agentd_base::Entropy;
+use agentd_base::{Entropy, Marks};
 
 use super::model::{StoredRequest, Template, Webhook, read_body};
-use crate::engine::{HistoryMessage, Marks};
+use crate::engine::HistoryMessage;
 
 /// What an agent's memory is asked with.
 const QUESTION_CHARACTERS: usize = 2_000;
@@ -16,7 +16,7 @@ pub(super) struct TurnPrompt {
 
 /// The owner's template, or the whole body, with what came between marks made for this turn alone.
 pub(super) fn tell(webhook: &Webhook, request: &StoredRequest, entropy: &Entropy) -> TurnPrompt {
-    let marks = Marks::new(&hex::encode(entropy.bytes::<8>()));
+    let marks = Marks::random(entropy);
     // It was checked when it was saved; one of another version of the daemon may not be.
     let template = webhook.prompt_template.as_deref().and_then(|text| Template::parse(text).ok());
     let (_, body) = read_body(request.header("content-type"), &request.body);

@@ -65,5 +65,6 @@ mod tool_servers;
 mod tools;
 mod top;
 mod traces;
+mod untrusted;
 mod webhooks;
 mod workspaces;

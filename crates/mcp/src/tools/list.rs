@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::schema;
@@ -18,7 +18,7 @@ const MAX_LEFT_OUT: usize = 64;
 
 /// What a server says of a tool's nature. Hints of strangers: good enough to ask more often, never
 /// to ask less.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ToolHints {
     pub read_only: Option<bool>,
     pub destructive: Option<bool>,

@@ -30,6 +30,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use agentd_base::{Entropy, Secret};
@@ -156,6 +157,7 @@ pub struct FilteringProxy {
     credential: Option<Secret>,
     stop: CancellationToken,
     tasks: TaskTracker,
+    accepted: Arc<AtomicU64>,
 }
 
 impl fmt::Debug for FilteringProxy {
@@ -172,7 +174,7 @@ impl FilteringProxy {
     pub fn start(listener: &ProxyListener, options: ProxyOptions, entropy: &Entropy) -> Result<Self, ProxyError> {
         let Bound { acceptor, socket, address } = listen::bind(listener)?;
         let credential = address.map(|_| entropy.secret(""));
-        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let (stop, tasks, accepted) = (CancellationToken::new(), TaskTracker::new(), Arc::default());
         let shared = serve::Shared {
             dialer: Dialer {
                 policy: options.policy,
@@ -187,10 +189,11 @@ impl FilteringProxy {
             observer: options.observer,
             stop: stop.clone(),
             tasks: tasks.clone(),
+            accepted: Arc::clone(&accepted),
         };
         tasks.spawn(serve::accept(Arc::new(shared), acceptor));
         tasks.close();
-        Ok(Self { socket, address, credential, stop, tasks })
+        Ok(Self { socket, address, credential, stop, tasks, accepted })
     }
 
     /// The socket file, if it listens on one.
@@ -209,6 +212,12 @@ impl FilteringProxy {
     #[must_use]
     pub fn credential(&self) -> Option<(&'static str, &Secret)> {
         self.credential.as_ref().map(|password| (access::USER, password))
+    }
+
+    /// Number of connections that clients have opened so far.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        self.accepted.load(Ordering::Acquire)
     }
 
     /// Ends every connection, waits until all is gone and removes the socket file.

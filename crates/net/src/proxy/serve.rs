@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -37,6 +38,8 @@ pub(super) struct Shared {
     pub(super) observer: Option<Arc<dyn ProxyObserver>>,
     pub(super) stop: CancellationToken,
     pub(super) tasks: TaskTracker,
+    /// Connections of clients that were accepted.
+    pub(super) accepted: Arc<AtomicU64>,
 }
 
 /// The permit that a connection holds until its last task is gone.
@@ -61,6 +64,7 @@ pub(super) async fn accept(shared: Arc<Shared>, acceptor: Acceptor) {
         };
         match accepted {
             Ok((stream, place)) => {
+                shared.accepted.fetch_add(1, Ordering::AcqRel);
                 let serving = serve(Arc::clone(&shared), stream, Arc::new(place));
                 shared.tasks.spawn(serving);
             }

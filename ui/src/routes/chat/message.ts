@@ -9,7 +9,7 @@ export interface ToolCall {
   startedAt?: number;
   endedAt?: number;
   /** The owner is asked. */
-  approval?: { id: string; expiresAt: string };
+  approval?: { id: string; expiresAt: string; sources: string[] };
 }
 
 export type Part = { kind: 'text'; text: string } | { kind: 'tool'; call: ToolCall };

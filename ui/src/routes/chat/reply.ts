@@ -38,7 +38,7 @@ export class Reply {
       Object.assign(call, { status: 'running', startedAt: Date.now() });
     } else if (event === 'approval_request') {
       const call = this.#call(body.call_id, body.tool, body.input);
-      Object.assign(call, { status: 'waiting', approval: { id: body.approval_id, expiresAt: body.expires_at } });
+      Object.assign(call, { status: 'waiting', approval: { id: body.approval_id, expiresAt: body.expires_at, sources: body.untrusted_sources ?? [] } });
       void approvals.load();
     } else if (event === 'tool_result') {
       const call = this.#call(body.call_id, body.tool, null);

@@ -13,6 +13,7 @@ use tokio::io::AsyncReadExt;
 use super::{Browser, Session};
 use crate::agents::AgentId;
 use crate::browser::model::Actor;
+use crate::skills::DOWNLOADS;
 
 /// In the folder of recordings.
 pub(super) const FOLDER: &str = "downloads";
@@ -171,7 +172,7 @@ impl Browser {
         };
         for number in 1..=MOST_NAMES {
             let name = if number == 1 { name.to_owned() } else { format!("{stem} ({number}){extension}") };
-            let path = format!("{FOLDER}/{name}");
+            let path = format!("{DOWNLOADS}/{name}");
             let is_taken = self.0.skills.has_file(workspace, &path).await;
             if !is_taken.map_err(|error| error.to_string())? {
                 return Ok(path);

@@ -1,6 +1,7 @@
 //! What agents can do with the browser. The tools stand among the built-in ones, with a switch each; all of them reach
 //! outside, so they ask where approvals are required, and turns of strangers do not have them.
 
+mod consequence;
 mod describe;
 mod run;
 mod shown;
@@ -12,7 +13,8 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
 use super::service::Browser;
-use crate::skills::{JoinsBuiltin, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput};
+use crate::agents::Agent;
+use crate::skills::{Author, Consequence, JoinsBuiltin, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput};
 
 /// The tools of the browser.
 #[derive(Debug)]
@@ -63,6 +65,18 @@ struct BrowserTool {
 impl Tool for BrowserTool {
     fn description(&self) -> &ToolDescription {
         &self.description
+    }
+
+    fn description_author(&self) -> Author {
+        Author::Trusted
+    }
+
+    fn output_author(&self) -> Author {
+        Author::Other("a web page".to_owned())
+    }
+
+    fn consequence<'a>(&'a self, input: &'a Map<String, Value>, agent: &'a Agent) -> BoxFuture<'a, Consequence> {
+        self.consequence_of(input, agent).boxed()
     }
 
     fn call(

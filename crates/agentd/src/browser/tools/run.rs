@@ -11,8 +11,8 @@ use super::shown::Shown;
 use super::{BrowserTool, Kind};
 use crate::browser::error::BrowserError;
 use crate::browser::model::{ActionFields, ActionName, Actor};
-use crate::browser::service::{Acted, KeptDownload, Picture};
-use crate::skills::{ToolCallContext, ToolError, ToolOutput};
+use crate::browser::service::{Acted, KeptDownload, ListedTab, Picture};
+use crate::skills::{ToolCallContext, ToolError, ToolOutput, UntrustedSource};
 
 const DEFAULT_CHARACTERS: usize = 20_000;
 /// In the workspace.
@@ -83,34 +83,37 @@ impl BrowserTool {
         context: ToolCallContext,
     ) -> Result<ToolOutput, ToolError> {
         let actor = Actor::Agent(context.agent.id.clone());
+        let source = &context.untrusted;
         match self.kind {
-            Kind::Open => self.open(parse(input)?, &actor).await,
-            Kind::Act => self.act(&parse(input)?, &actor).await,
-            Kind::Read => self.read(&parse(input)?, &actor).await,
+            Kind::Open => self.open(parse(input)?, &actor, source).await,
+            Kind::Act => self.act(&parse(input)?, &actor, source).await,
+            Kind::Read => self.read(&parse(input)?, &actor, source).await,
             Kind::Screenshot => self.screenshot(parse(input)?, &actor, &context).await,
             Kind::Tabs => self.tabs(parse(input)?, &actor).await,
             Kind::Downloads => Ok(self.downloads(&context)),
         }
     }
 
-    fn shown(&self) -> Shown {
-        Shown::new(self.browser.entropy())
-    }
-
-    async fn open(&self, input: OpenInput, actor: &Actor) -> Result<ToolOutput, ToolError> {
+    async fn open(&self, input: OpenInput, actor: &Actor, source: &UntrustedSource) -> Result<ToolOutput, ToolError> {
         let mut fields = ActionFields::of(ActionName::Goto);
         if input.new_tab {
             let tab = self.browser.open_tab(actor, None).await.map_err(|error| refusal(&error))?;
             fields.tab_id = Some(tab.info.tab_id);
         }
         fields.url = Some(input.url);
-        self.act(&fields, actor).await
+        self.act(&fields, actor, source).await
     }
 
-    async fn act(&self, fields: &ActionFields, actor: &Actor) -> Result<ToolOutput, ToolError> {
+    async fn act(
+        &self,
+        fields: &ActionFields,
+        actor: &Actor,
+        source: &UntrustedSource,
+    ) -> Result<ToolOutput, ToolError> {
         let acted = self.browser.act(actor, fields).await.map_err(|error| refusal(&error))?;
         let Acted { outcome, snapshot, restarted } = acted;
-        let mut shown = self.shown();
+        source.record(without_query(&outcome.url));
+        let mut shown = Shown::default();
         if restarted {
             shown.note("The browser had ended and was started anew; what was open before is gone.");
         }
@@ -145,11 +148,20 @@ impl BrowserTool {
         Ok(shown.into_output())
     }
 
-    async fn read(&self, input: &ReadInput, actor: &Actor) -> Result<ToolOutput, ToolError> {
+    /// The address of the page that a call means.
+    pub(super) async fn page_url(&self, tab_id: Option<&str>, actor: &Actor) -> Option<String> {
+        let is_meant = |tab: &ListedTab| tab_id.map_or(tab.is_active, |wanted| tab.info.tab_id == wanted);
+        self.browser.tabs(actor).await.into_iter().find(is_meant).map(|tab| tab.info.url)
+    }
+
+    async fn read(&self, input: &ReadInput, actor: &Actor, source: &UntrustedSource) -> Result<ToolOutput, ToolError> {
+        if let Some(url) = self.page_url(input.tab_id.as_deref(), actor).await {
+            source.record(without_query(&url));
+        }
         let page = self.browser.readable_text(actor, input.tab_id.as_deref()).await;
         let page = page.map_err(|error| refusal(&error))?;
         let wanted = input.max_characters.unwrap_or(DEFAULT_CHARACTERS);
-        let mut shown = self.shown();
+        let mut shown = Shown::default();
         let (text, more) = match page.text.char_indices().nth(wanted) {
             Some((end, _)) => (&page.text[..end], page.text[end..].chars().count()),
             None => (page.text.as_str(), 0),
@@ -193,7 +205,7 @@ impl BrowserTool {
             }
             TabsAction::Close => self.browser.close_tab(&named()?).await.map_err(|error| refusal(&error))?,
         }
-        let mut shown = self.shown();
+        let mut shown = Shown::default();
         for tab in self.browser.tabs(actor).await {
             let mark = if tab.is_active { " (the open page)" } else { "" };
             shown.quote(&format!("{}{mark}: {} {}", tab.info.tab_id, tab.info.url, tab.info.title));
@@ -210,6 +222,11 @@ impl BrowserTool {
         let downloads: Vec<Value> = self.browser.downloads().into_iter().filter(is_own).map(view).collect();
         ToolOutput::json(json!({"downloads": downloads}))
     }
+}
+
+/// An address for the owner: without what may be secret in it.
+fn without_query(url: &str) -> String {
+    url.split(['?', '#']).next().unwrap_or_default().to_owned()
 }
 
 /// From its header.

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use agentd_chat_platforms::Attachment;
 
 use super::message::ChannelMessage;
+use crate::skills::ATTACHMENTS;
 
 /// Of one message.
 pub(in crate::channels) const MAX_FILES: usize = 10;
@@ -38,7 +39,7 @@ impl ChannelMessage {
             while !taken.insert(name.to_lowercase()) {
                 name = format!("{}-{name}", index + 1);
             }
-            format!("attachments/{day}-{short}/{name}")
+            format!("{ATTACHMENTS}/{day}-{short}/{name}")
         });
         named.collect()
     }

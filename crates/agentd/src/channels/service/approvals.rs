@@ -33,7 +33,10 @@ fn question(approval: &Approval) -> String {
     } else {
         ""
     };
-    format!("May I use `{}`?\n\n```json\n{}\n```{cut}", approval.tool, shown.replace("```", "` ` `"))
+    let plain = |text: &str| text.replace("```", "` ` `");
+    let reason = approval.request_reason.as_deref();
+    let reason = reason.map(|reason| format!("\n\nReason:\n```\n{}\n```", plain(reason))).unwrap_or_default();
+    format!("May I use `{}`?\n\n```json\n{}\n```{cut}{reason}", approval.tool, plain(&shown))
 }
 
 impl Channels {

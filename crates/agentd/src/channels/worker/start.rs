@@ -131,7 +131,7 @@ async fn start(
             execution_mode: Some(ExecutionMode::ApprovalRequired),
             device: None,
             key_id: None,
-            channel: Some(prompt::turn(message, &channel.rules, is_trusted, &channels.context().entropy)),
+            channel: Some(prompt::turn(message, &channel.rules, is_trusted)),
         };
         let (held, message, agent) = (lease.clone(), message.clone(), agent.id.clone());
         let with = async move |tx: &mut Tx, reply: &StartedReply| {

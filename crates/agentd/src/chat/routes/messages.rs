@@ -126,8 +126,8 @@ impl StreamMessage {
 ///
 /// Events, each with its number as `id`: `start {conversation_id, message_id, session_id}`, `token {content}` for each
 /// piece that the model sends, `tool_use {tool, input, call_id, round}` before a tool runs and
-/// `tool_result {tool, output, call_id, round, status}` after it, `approval_request {approval_id, tool, input,
-/// input_sha256, call_id, expires_at}` where the owner is asked, then `done {message_id, input_tokens, output_tokens, total_tokens}` or
+/// `tool_result {tool, output, call_id, round, status, untrusted_source}` after it, `approval_request {approval_id,
+/// tool, input, input_sha256, call_id, expires_at, untrusted_sources, request_reason}` where the owner is asked, then `done {message_id, input_tokens, output_tokens, total_tokens}` or
 /// `error {code, message}` with a code of `rate_limit`, `auth`, `overloaded`, `context_length`, `provider_unavailable`,
 /// `timeout`, `cancelled`, `tool_limit`, `internal`. A comment every 15 seconds keeps proxies from closing. A client
 /// that goes away does not stop the reply; `GET /api/chat/sessions/{session_id}/stream` shows it again. One reply at a

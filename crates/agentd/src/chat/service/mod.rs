@@ -19,7 +19,7 @@ use super::store;
 use super::store::{ConversationFilter, MessageCut, TitleSource};
 use super::title::{UNTITLED, title_from};
 use crate::agents::{AgentError, AgentId, Agents};
-use crate::engine::{Engine, SessionEvent, SessionId, cancel_in_conversation, find_running_in_conversation};
+use crate::engine::{Engine, SessionEvent, SessionId, Sources, cancel_in_conversation, find_running_in_conversation};
 use crate::projects::Projects;
 use crate::runtime::AppContext;
 
@@ -149,6 +149,7 @@ impl Chat {
             message_count: 0,
             revision: 0,
             summary: None,
+            summary_sources: Sources::default(),
             summary_through: 0,
             created_at: now,
             updated_at: now,

@@ -8,7 +8,7 @@ use super::super::store;
 use super::send::history_message;
 use super::{Chat, TRANSCRIPT};
 use crate::agents::{AgentId, OwnsAgentData};
-use crate::engine::{HistoryMessage, Reply, Settled, TurnSink};
+use crate::engine::{ConversationSummary, HistoryMessage, Reply, Settled, TurnSink};
 
 impl TurnSink for Chat {
     fn name(&self) -> &'static str {
@@ -31,10 +31,9 @@ impl TurnSink for Chat {
         &'t self,
         tx: &'t mut Tx,
         conversation_id: &'t str,
-        summary: &'t str,
-        through: u64,
+        summary: ConversationSummary<'t>,
     ) -> LocalBoxFuture<'t, Result<(), StoreError>> {
-        Box::pin(store::set_summary(tx, conversation_id, summary, through))
+        Box::pin(store::set_summary(tx, conversation_id, summary))
     }
 
     fn said_between<'t>(

@@ -63,7 +63,7 @@ pub(in crate::chat) async fn cut_messages(tx: &mut Tx, wanted: &MessageCut, now:
     .await?;
     tx.execute(
         "UPDATE conversations SET message_count = message_count - $2, revision = revision + 1, updated_at = $3, \
-         summary = NULL, summary_through = 0 WHERE id = $1",
+         summary = NULL, summary_sources = NULL, summary_through = 0 WHERE id = $1",
         args![id, removed, now],
     )
     .await?;

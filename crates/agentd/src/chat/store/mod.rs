@@ -12,7 +12,7 @@ use agentd_store::{Args, Read, Row, StoreError, Tx, ValueError, args};
 
 use super::model::{Conversation, ConversationId, Message, MessageStatus};
 use crate::agents::{AgentId, is_living};
-use crate::engine::{Round, Unread};
+use crate::engine::{ConversationSummary, Round, Sources, Unread};
 use crate::projects::{ProjectId, living_project};
 use crate::rollups::{self, Counter};
 
@@ -32,7 +32,7 @@ fn is_visible() -> String {
 fn conversation_columns() -> String {
     format!(
         "id, agent_id, device_id, {} AS project_id, title, mode, execution_mode, message_count, revision, summary, \
-         summary_through, created_at, updated_at",
+         summary_sources, summary_through, created_at, updated_at",
         living_project("conversations.project_id")
     )
 }
@@ -57,6 +57,7 @@ fn conversation(row: &Row) -> Result<Conversation, StoreError> {
         message_count: row.get("message_count")?,
         revision: row.get("revision")?,
         summary: row.get("summary")?,
+        summary_sources: Sources::from_stored(row.get::<Option<String>>("summary_sources")?.as_deref()),
         summary_through: row.get("summary_through")?,
         created_at: row.get("created_at")?,
         updated_at: row.get("updated_at")?,
@@ -306,12 +307,12 @@ pub(super) async fn settle_reply(
 pub(super) async fn set_summary(
     tx: &mut Tx,
     conversation_id: &str,
-    summary: &str,
-    through: u64,
+    summary: ConversationSummary<'_>,
 ) -> Result<(), StoreError> {
     tx.execute(
-        "UPDATE conversations SET summary = $2, summary_through = $3 WHERE id = $1 AND summary_through < $3",
-        args![conversation_id, summary, through],
+        "UPDATE conversations SET summary = $2, summary_sources = $4, summary_through = $3 \
+         WHERE id = $1 AND summary_through < $3",
+        args![conversation_id, summary.text, summary.through, summary.sources.to_stored()],
     )
     .await
     .map(|_| ())

@@ -14,7 +14,7 @@ use super::registry::Connections;
 use super::{CallAnswer, Connection, MAX_CALLS};
 use crate::devices::model::{Device, MAX_TOOL_NAME, ToolSpec, is_tool_name, to_device};
 use crate::skills::{
-    Effect, InputSchema, Share, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, fingerprint_of,
+    Author, Effect, InputSchema, Share, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, fingerprint_of,
 };
 
 /// A device may need long, but a turn does not wait for ever.
@@ -49,10 +49,9 @@ pub(in crate::devices) fn register(
         }
         let input_schema =
             InputSchema::new(input_schema).map_err(|problem| format!("the input_schema of `{name}` {problem}"))?;
-        let place = format!("Runs on the device \"{}\" ({}).", device.name, device.platform);
         let description = ToolDescription {
             name: device.tool_name(&name),
-            description: format!("{} {place}", description.trim()).trim().to_owned(),
+            description: description.trim().to_owned(),
             input_schema,
             effect: Effect::Acts,
             time_limit: TIME_LIMIT,
@@ -81,19 +80,26 @@ impl DeviceTool {
         Self { connections, device, tool }
     }
 
-    fn connection(&self) -> Result<Arc<Connection>, ToolError> {
+    fn connection(&self, approved: Option<&str>) -> Result<Arc<Connection>, ToolError> {
         let name = &self.device.name;
         let connection = self.connections.find(&self.device.id).ok_or_else(|| {
             ToolError::Failed(format!("the device `{name}` is not connected any more; nothing was run"))
         })?;
-        if !connection.registered().iter().any(|known| known.name == self.tool.name) {
+        let registered = connection.registered();
+        let Some(tool) = registered.iter().find(|known| known.name == self.tool.name) else {
             return Err(ToolError::Failed(format!("the device `{name}` does not offer this tool any more")));
+        };
+        let current = Self { tool: Arc::clone(tool), ..self.clone() };
+        if approved.is_some_and(|approved| fingerprint_of(&current) != approved) {
+            return Err(ToolError::Failed(format!(
+                "the device `{name}` changed this tool after its owner was asked, so nothing ran; ask for it again"
+            )));
         }
         Ok(connection)
     }
 
     async fn ask(&self, input: Map<String, Value>, context: ToolCallContext) -> Result<ToolOutput, ToolError> {
-        let connection = self.connection()?;
+        let connection = self.connection(context.approved.as_deref())?;
         let (mut waiting, answer) = Waiting::begin(connection, context.call_id)?;
         let name = &self.device.name;
         let gone = || {
@@ -131,9 +137,16 @@ impl Tool for DeviceTool {
         Share::Owner(self.device.id.as_str())
     }
 
-    fn fingerprint(&self) -> String {
-        let schema = self.tool.description.input_schema.value();
-        fingerprint_of(&json!(["device", self.device.id, self.tool.name, schema]))
+    fn description_author(&self) -> Author {
+        Author::Other(format!("the device {} ({})", json!(self.device.name), json!(self.device.platform)))
+    }
+
+    fn output_author(&self) -> Author {
+        Author::Other(format!("the device {}", json!(self.device.name)))
+    }
+
+    fn implementation(&self) -> Option<Value> {
+        Some(json!(["device", self.device.id, self.tool.name]))
     }
 
     fn call(

@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
 use super::session::SessionId;
+use super::untrusted::Sources;
 use crate::agents::AgentId;
 
 agentd_base::typed_id!(
@@ -65,6 +66,11 @@ pub struct Approval {
     /// SHA-256 over tool and input, in hex; what runs is held against it.
     pub input_sha256: String,
     pub status: ApprovalStatus,
+    /// Where the untrusted text comes from because of which it asks; empty where it asks for another reason.
+    #[schema(value_type = Vec<String>)]
+    pub untrusted_sources: Sources,
+    /// Why it asks, as a sentence that names those sources; null where it asks for another reason.
+    pub request_reason: Option<String>,
     /// Why, in the owner's words.
     pub reason: Option<String>,
     pub requested_at: Timestamp,

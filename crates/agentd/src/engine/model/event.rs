@@ -89,6 +89,7 @@ impl SessionEvent {
             "call_id": call.id,
             "round": round,
             "status": outcome.status,
+            "untrusted_source": outcome.untrusted_source,
         });
         // Where no `tool_use` went before, this is the only place that shows what was asked for.
         if call.approval_id.is_some() && outcome.is_error() {
@@ -105,6 +106,8 @@ impl SessionEvent {
             "input_sha256": approval.input_sha256,
             "call_id": call_id,
             "expires_at": approval.expires_at,
+            "untrusted_sources": approval.untrusted_sources,
+            "request_reason": approval.request_reason,
         });
         Self::new(seq, EventKind::ApprovalRequest, &data)
     }

@@ -3,24 +3,25 @@
 mod approval;
 mod attempt;
 mod event;
-mod marks;
 mod origin;
 mod rounds;
 mod session;
 mod trace;
 mod turn;
+mod untrusted;
 
 pub use approval::{Approval, ApprovalId, ApprovalStatus};
 pub use attempt::Purpose;
 pub use event::{EventKind, SessionEvent};
-pub use marks::Marks;
 pub use origin::{Origin, OriginKind};
 pub use rounds::{CallRecord, CallStatus, Round};
 pub use session::{Session, SessionId, SessionStatus};
 pub use trace::{SessionTrace, SpanError, SpanStatus, SpanTokens, SpanType, TraceSpan, TurnTrace};
 pub use turn::{HistoryMessage, NoAnswer, Reply, StartTurn, ToolUse, Unread, check_tools, distinct_tools};
+pub use untrusted::Sources;
 
 pub(super) use approval::fingerprint;
 pub(super) use attempt::{Attempt, AttemptContent, AttemptEnd, StoredAttempt, recall_step, source_name};
-pub(super) use rounds::{CallProgress, Outcome, PLAN, close_calls};
+pub(super) use rounds::{CallProgress, Outcome, PLAN, close_calls, unknown_source};
 pub(super) use trace::{Step, StepKind};
+pub(super) use untrusted::{MARKS_NOTE, Marker, shown_source};

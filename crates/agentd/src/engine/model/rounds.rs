@@ -37,6 +37,15 @@ pub struct CallRecord {
     #[schema(required, value_type = Option<Object>)]
     pub output: Option<Value>,
     pub status: CallStatus,
+    /// Where the text of `output` comes from, where others wrote it: the model read it as untrusted.
+    #[serde(default = "unknown_source")]
+    #[schema(required, value_type = Option<String>)]
+    pub untrusted_source: Option<String>,
+}
+
+/// Of a result that was stored without its source.
+pub(in crate::engine) fn unknown_source() -> Option<String> {
+    Some("a result of an earlier version".to_owned())
 }
 
 /// The name under which a plan stands among the steps of a reply.
@@ -62,15 +71,27 @@ pub struct Round {
 pub(in crate::engine) struct Outcome {
     pub(in crate::engine) output: Value,
     pub(in crate::engine) status: CallStatus,
+    /// Where its text comes from, where others wrote it.
+    #[serde(default = "unknown_source")]
+    pub(in crate::engine) untrusted_source: Option<String>,
 }
 
 impl Outcome {
+    pub(in crate::engine) fn done(output: Value) -> Self {
+        Self { output, status: CallStatus::Done, untrusted_source: None }
+    }
+
     pub(in crate::engine) fn failed(sentence: impl Into<String>) -> Self {
-        Self { output: json!({"error": sentence.into()}), status: CallStatus::Failed }
+        Self::refused(CallStatus::Failed, sentence)
     }
 
     pub(in crate::engine) fn refused(status: CallStatus, sentence: impl Into<String>) -> Self {
-        Self { output: json!({"error": sentence.into()}), status }
+        Self { output: json!({"error": sentence.into()}), status, untrusted_source: None }
+    }
+
+    /// The same, whose text others wrote.
+    pub(in crate::engine) fn from_source(self, untrusted_source: Option<String>) -> Self {
+        Self { untrusted_source, ..self }
     }
 
     pub(in crate::engine) fn is_error(&self) -> bool {
@@ -107,6 +128,7 @@ impl CallProgress {
             input: as_object(&self.call.input),
             output: self.outcome.as_ref().map(|outcome| outcome.output.clone()),
             status,
+            untrusted_source: self.outcome.as_ref().and_then(|outcome| outcome.untrusted_source.clone()),
         }
     }
 }

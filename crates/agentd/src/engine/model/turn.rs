@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::origin::Origin;
 use super::rounds::Round;
 use super::session::{SessionId, SessionStatus};
+use super::untrusted::Sources;
 use crate::agents::Agent;
 use crate::runtime::ItemFailure;
 
@@ -15,6 +16,11 @@ use crate::runtime::ItemFailure;
 #[derive(Debug, Clone, PartialEq)]
 pub enum HistoryMessage {
     User(String),
+    /// A message that an unknown sender wrote; it is marked in the prompt.
+    Untrusted {
+        text: String,
+        source: String,
+    },
     Assistant(String),
     /// An answer for which tools were used.
     Worked(Vec<Round>),
@@ -40,6 +46,8 @@ pub struct StartTurn {
     pub history: Vec<HistoryMessage>,
     /// What the [`TurnSink`](super::TurnSink) calls each entry of the history; may be left out.
     pub keys: Vec<u64>,
+    /// Where untrusted text comes from that stands in the history or in the summary besides what is marked as such.
+    pub sources: Sources,
     /// What stands for still older messages.
     pub summary: Option<String>,
     /// What was said between the summary and the history.
@@ -70,6 +78,7 @@ impl StartTurn {
             origin: Origin::aside(),
             history,
             keys: Vec::new(),
+            sources: Sources::default(),
             summary: None,
             unread: None,
             model: None,

@@ -2,6 +2,10 @@ use proptest::prelude::*;
 
 use super::*;
 
+fn marker() -> Marker {
+    Marker::new([1; 32])
+}
+
 fn user(text: &str) -> ModelMessage {
     ModelMessage::User { content: text.to_owned() }
 }
@@ -22,6 +26,7 @@ fn roles_alternate_and_notes_join_the_system_prompt() {
             HistoryMessage::User("b".to_owned()),
         ],
         false,
+        &marker(),
     );
     assert_eq!(prompt.system_text(), "S\n\nN");
     assert_eq!(prompt.for_model(), [user(OPENING), assistant("welcome"), user("a\n\nb")]);
@@ -30,7 +35,7 @@ fn roles_alternate_and_notes_join_the_system_prompt() {
 #[test]
 fn of_messages_in_a_row_only_the_last_is_what_is_to_be_answered() {
     let said = (0..10).map(|number| HistoryMessage::User(format!("{number} {}", "x".repeat(400))));
-    let mut prompt = Prompt::new("S".to_owned(), said.collect(), false);
+    let mut prompt = Prompt::new("S".to_owned(), said.collect(), false, &marker());
     let (old, through) = prompt.oldest_beyond(500, 350, usize::MAX).unwrap();
     assert_eq!((old.len(), through), (7, 6));
     prompt.put_summary("seven were here".to_owned(), through);
@@ -48,7 +53,7 @@ fn many_short_messages_are_too_many_as_well() {
         _ => HistoryMessage::Assistant(number.to_string()),
     });
     let history: Vec<HistoryMessage> = said.chain([HistoryMessage::User("last".to_owned())]).collect();
-    let prompt = Prompt::new("S".to_owned(), history, false);
+    let prompt = Prompt::new("S".to_owned(), history, false, &marker());
     assert_eq!(prompt.oldest_beyond(10_000, 5_000, 11), None);
     let (old, through) = prompt.oldest_beyond(10_000, 5_000, 10).unwrap();
     assert_eq!((old.len(), through), (6, 5), "5 entries of 11 are left");
@@ -65,7 +70,7 @@ fn the_oldest_goes_first_and_the_question_stays() {
         HistoryMessage::Assistant("yes".to_owned()),
         HistoryMessage::User("last".to_owned()),
     ];
-    let mut prompt = Prompt::new("S".to_owned(), history, false);
+    let mut prompt = Prompt::new("S".to_owned(), history, false, &marker());
     assert!(!prompt.fit(10_000));
     assert!(prompt.fit(60));
     assert_eq!(prompt.messages, [user("last but one"), assistant("yes"), user("last")]);
@@ -96,7 +101,7 @@ proptest! {
     fn whatever_was_said_the_prompt_is_one_that_vendors_take(history in history(), question in "[a-z]{1,20}", limit in 0u64..400) {
         let mut history = history;
         history.push(HistoryMessage::User(question.clone()));
-        let mut prompt = Prompt::new("S".to_owned(), history, false);
+        let mut prompt = Prompt::new("S".to_owned(), history, false, &marker());
         let whole = prompt.tokens();
         prompt.fit(limit);
         prop_assert!(prompt.tokens() <= whole);

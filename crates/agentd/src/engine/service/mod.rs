@@ -19,7 +19,9 @@ use crate::engine::approvals::{Approvals, WakeTurn};
 use crate::engine::error::EngineError;
 use crate::engine::holder::Holder;
 use crate::engine::live::{Live, RunningTurn, Stop};
-use crate::engine::model::{NoAnswer, Round, Session, SessionEvent, SessionId, SessionStatus, SessionTrace, StartTurn};
+use crate::engine::model::{
+    Marker, NoAnswer, Round, Session, SessionEvent, SessionId, SessionStatus, SessionTrace, StartTurn,
+};
 use crate::engine::permits::BackgroundPermits;
 use crate::engine::recall::Recall;
 use crate::engine::session::follow;
@@ -62,6 +64,7 @@ impl Engine {
         Self(Arc::new_cyclic(|engine: &Weak<EngineState>| EngineState {
             approvals: Approvals::new(context.clone(), settings.clone(), wake_turns(engine.clone())),
             skills,
+            marker: Marker::new(settings.vault().hashing_key()),
             holder: Holder::of_this_process(&context.instance),
             context,
             settings,

@@ -3,7 +3,7 @@
 use agentd_store::{Read, StoreError};
 use serde_json::Value;
 
-use crate::engine::model::{CallRecord, CallStatus, EventKind, Round, Session, SessionEvent};
+use crate::engine::model::{CallRecord, CallStatus, EventKind, Round, Session, SessionEvent, unknown_source};
 use crate::engine::store;
 
 const EVENTS_A_READ: u32 = 1_000;
@@ -36,6 +36,7 @@ impl LogReader {
                     input: data["input"].clone(),
                     output: None,
                     status: CallStatus::Running,
+                    untrusted_source: None,
                 });
             }
             EventKind::ToolResult => self.take_result(&event.value()),
@@ -57,11 +58,16 @@ impl LogReader {
         let id = data["call_id"].as_str().unwrap_or_default().to_owned();
         let status = serde_json::from_value(data["status"].clone()).unwrap_or(CallStatus::Failed);
         let output = Some(data["output"].clone());
+        let untrusted_source = match data.get("untrusted_source") {
+            Some(source) => source.as_str().map(str::to_owned),
+            None => unknown_source(),
+        };
         let calls = self.calls_of(data["round"].as_u64().unwrap_or_default());
         match calls.iter_mut().find(|call| call.id == id) {
             Some(call) => {
                 call.output = output;
                 call.status = status;
+                call.untrusted_source = untrusted_source;
             }
             // Refused before it began.
             None => calls.push(CallRecord {
@@ -70,6 +76,7 @@ impl LogReader {
                 input: data["input"].clone(),
                 output,
                 status,
+                untrusted_source,
             }),
         }
     }
@@ -133,7 +140,7 @@ mod tests {
             has_begun: true,
             outcome: None,
         };
-        let done = Outcome { output: json!({"text": "x"}), status: CallStatus::Done };
+        let done = Outcome::done(json!({"text": "x"})).from_source(Some("a web page".to_owned()));
         let events = [
             SessionEvent::token(1, "Let me look."),
             SessionEvent::tool_use(2, 0, &progress("0.0", "read_file")),
@@ -147,6 +154,7 @@ mod tests {
         assert_eq!(rounds.len(), 3);
         assert_eq!((rounds[0].text.as_str(), rounds[1].text.as_str()), ("Let me look.", "Now this."));
         assert_eq!(rounds[0].calls[1].status, CallStatus::Done);
+        assert_eq!(rounds[0].calls[1].untrusted_source.as_deref(), Some("a web page"));
         close_calls(&mut rounds);
         assert_eq!(rounds[0].calls[0].status, CallStatus::Unknown);
     }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use agentd_llm::Usage;
 use agentd_store::{StoreError, Tx};
 
-use crate::engine::model::{Attempt, CallStatus, HistoryMessage, Reply, Session, SessionStatus};
+use crate::engine::model::{Attempt, CallStatus, HistoryMessage, Reply, Session, SessionStatus, Sources};
 use crate::engine::session::task_events;
 use crate::engine::state::EngineState;
 use crate::engine::store;
-use crate::engine::turn_sink::{Settled, TurnSink};
+use crate::engine::turn_sink::{ConversationSummary, Settled, TurnSink};
 use crate::providers::ModelCall;
 use crate::rollups::{self, Counter};
 
@@ -19,11 +19,15 @@ impl EngineState {
         &self,
         session: &Session,
         summary: String,
+        sources: Sources,
         through: Option<u64>,
     ) -> Result<(), StoreError> {
         let (Some(conversation_id), Some(through)) = (session.conversation_id.clone(), through) else { return Ok(()) };
         let Some(keeper) = self.transcript(session) else { return Ok(()) };
-        let keep = async move |tx: &mut Tx| keeper.keep_summary(tx, &conversation_id, &summary, through).await;
+        let keep = async move |tx: &mut Tx| {
+            let summary = ConversationSummary { text: &summary, sources: &sources, through };
+            keeper.keep_summary(tx, &conversation_id, summary).await
+        };
         self.context.db.write(keep).await
     }
 

@@ -5,12 +5,13 @@ use agentd_store::{NewEvent, Read, Row, StoreError, Tx, args};
 use serde_json::json;
 
 use crate::agents::AgentId;
-use crate::engine::model::{Approval, ApprovalId, ApprovalStatus, SessionId};
+use crate::engine::model::{Approval, ApprovalId, ApprovalStatus, SessionId, Sources};
 
 const COLUMNS: &str = "id, kind, agent_id, session_id, conversation_id, call_id, tool, input, input_sha256, status, \
-    reason, requested_at, expires_at, decided_at";
+    untrusted_sources, reason, requested_at, expires_at, decided_at";
 
 fn approval(row: &Row) -> Result<Approval, StoreError> {
+    let sources = Sources::from_stored(row.get::<Option<String>>("untrusted_sources")?.as_deref());
     Ok(Approval {
         id: row.get("id")?,
         kind: row.get("kind")?,
@@ -23,6 +24,8 @@ fn approval(row: &Row) -> Result<Approval, StoreError> {
         input: serde_json::from_str(&row.get::<String>("input")?).unwrap_or_default(),
         input_sha256: row.get("input_sha256")?,
         status: ApprovalStatus::from_stored(&row.get::<String>("status")?),
+        request_reason: sources.reason(),
+        untrusted_sources: sources,
         reason: row.get("reason")?,
         requested_at: row.get("requested_at")?,
         expires_at: row.get("expires_at")?,
@@ -33,7 +36,8 @@ fn approval(row: &Row) -> Result<Approval, StoreError> {
 pub(in crate::engine) async fn insert_approval(tx: &mut Tx, approval: &Approval) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO approvals (id, kind, agent_id, session_id, conversation_id, call_id, tool, input, input_sha256, \
-         status, requested_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'pending', $10, $11)",
+         status, requested_at, expires_at, untrusted_sources) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'pending', $10, $11, $12)",
         args![
             &approval.id,
             &approval.kind,
@@ -45,7 +49,8 @@ pub(in crate::engine) async fn insert_approval(tx: &mut Tx, approval: &Approval)
             approval.input.to_string(),
             &approval.input_sha256,
             approval.requested_at,
-            approval.expires_at
+            approval.expires_at,
+            approval.untrusted_sources.to_stored()
         ],
     )
     .await?;

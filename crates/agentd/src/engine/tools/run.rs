@@ -6,8 +6,8 @@ use futures_util::FutureExt;
 use serde_json::{Map, Value};
 
 use super::cut::{outcome_of, too_long_to_read};
-use crate::engine::model::Outcome;
-use crate::skills::{Skills, Tool, ToolCallContext, ToolError};
+use crate::engine::model::{Outcome, shown_source};
+use crate::skills::{Author, Skills, Tool, ToolCallContext, ToolError, UntrustedSource};
 
 /// One call, within its time limit; a panic is a failure of the tool alone.
 pub(in crate::engine) async fn run_tool(
@@ -19,6 +19,7 @@ pub(in crate::engine) async fn run_tool(
     let limit = tool.description().time_limit;
     let cancelled = context.cancelled.clone();
     let (workspace, call_id) = (context.workspace.clone(), context.call_id.clone());
+    let read = context.untrusted.clone();
     let call = AssertUnwindSafe(tool.call(input, context)).catch_unwind();
     let result = match tokio::time::timeout(limit, call).await {
         Ok(Ok(result)) => result,
@@ -28,9 +29,10 @@ pub(in crate::engine) async fn run_tool(
             Err(ToolError::TimedOut(limit))
         }
     };
+    let source = source_of(tool, &read);
     let long = result.as_ref().ok().and_then(too_long_to_read);
     let kept = match long {
-        Some(text) => match skills.keep_output(&workspace, &call_id, &text).await {
+        Some(text) => match skills.keep_output(&workspace, &call_id, &text, source.is_none()).await {
             Ok(kept) => Some(kept),
             Err(error) => {
                 tracing::warn!(call = call_id, %error, "a long result is not kept whole");
@@ -39,5 +41,16 @@ pub(in crate::engine) async fn run_tool(
         },
         None => None,
     };
-    outcome_of(result, kept)
+    outcome_of(result, kept).from_source(source)
+}
+
+/// Where the text of a tool's results and errors comes from, where others write it.
+pub(in crate::engine) fn source_of(tool: &dyn Tool, read: &UntrustedSource) -> Option<String> {
+    let name = &tool.description().name;
+    let source = match (read.get(), tool.output_author()) {
+        (Some(read), _) => format!("{read} ({name})"),
+        (None, Author::Other(author)) => format!("{author} ({name})"),
+        (None, Author::Trusted) => return None,
+    };
+    Some(shown_source(&source))
 }

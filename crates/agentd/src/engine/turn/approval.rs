@@ -1,9 +1,14 @@
 //! Calls that the owner is asked about: which must ask, how a turn waits, and what answers do.
 
+use serde_json::{Map, Value};
+
 use super::tool_round::{AfterTools, Opening, Ready, logged};
 use super::{GivenUp, Turn, park};
-use crate::engine::model::{Approval, ApprovalStatus, CallProgress, CallStatus, Outcome, ToolUse, fingerprint};
-use crate::skills::{Effect, InputSchema, ToolDescription};
+use crate::engine::model::{
+    Approval, ApprovalStatus, CallProgress, CallStatus, Outcome, Sources, ToolUse, fingerprint,
+};
+use crate::settings::AfterUntrustedText;
+use crate::skills::{Author, Consequence, Effect, InputSchema, Tool, ToolDescription, fingerprint_of};
 
 impl Turn {
     /// Nothing is left to do but wait: lets go of the session, unless the answers are there already.
@@ -29,7 +34,10 @@ impl Turn {
         for (index, progress) in calls.iter_mut().enumerate().filter(|(_, progress)| progress.outcome.is_none()) {
             let decision = decisions.iter().find(|known| Some(known.id.as_str()) == progress.approval_id.as_deref());
             let input = match self.decided(progress, decision) {
-                Ok(schema) => schema.validate(&progress.call.input).await.map_err(Outcome::failed),
+                Ok(schema) => {
+                    let input = schema.validate(&progress.call.input).await;
+                    input.map_err(|problem| self.misfit(&progress.call.name, problem))
+                }
                 Err(outcome) => Err(outcome),
             };
             match input {
@@ -61,7 +69,7 @@ impl Turn {
         if fingerprint(&progress.call.name, &progress.call.input) != decision.input_sha256 {
             return Err(Outcome::failed("what was approved is not what was to run, so nothing ran"));
         }
-        if progress.tool_fingerprint.as_ref().is_some_and(|asked| *asked != tool.fingerprint()) {
+        if progress.tool_fingerprint.as_ref().is_some_and(|asked| *asked != fingerprint_of(tool.as_ref())) {
             return Err(Outcome::failed(
                 "the tool was changed after its owner was asked about this call, so nothing ran; ask for it again",
             ));
@@ -69,7 +77,37 @@ impl Turn {
         Ok(tool.description().input_schema.clone())
     }
 
-    pub(in crate::engine) fn must_ask(&self, description: &ToolDescription) -> bool {
+    /// Whether a call asks first: `None` if not, else the sources of the untrusted text because of which it does, of
+    /// which there are none where the conversation or the settings demand it.
+    pub(in crate::engine) async fn reason_to_ask(
+        &self,
+        tool: &dyn Tool,
+        input: &Map<String, Value>,
+    ) -> Option<Sources> {
+        let is_cautious = self.engine.settings.security().after_untrusted_text == AfterUntrustedText::Ask;
+        let sources = self.prompt.sources();
+        if is_cautious && !sources.is_empty() && self.is_consequential(tool, input).await {
+            return Some(sources.clone());
+        }
+        self.must_ask(tool.description()).then(Sources::default)
+    }
+
+    /// Whether a call does something outside the agent's own data that the user did not name.
+    async fn is_consequential(&self, tool: &dyn Tool, input: &Map<String, Value>) -> bool {
+        match tool.consequence(input, &self.agent).await {
+            Consequence::Contained => false,
+            Consequence::Requests(url) => {
+                let is_named = url.host_str().is_some_and(|host| self.prompt.names_host(host));
+                let is_external =
+                    |name: &str| self.offer.find(name).is_some_and(|tool| tool.output_author() != Author::Trusted);
+                !is_named && !self.prompt.knows_address(&url, is_external)
+            }
+            Consequence::SendsTo(host) => !self.prompt.names_host(&host),
+            Consequence::Acts => true,
+        }
+    }
+
+    fn must_ask(&self, description: &ToolDescription) -> bool {
         let security = self.engine.settings.security();
         let is_named = security.approval_tools.iter().any(|pattern| match pattern.strip_suffix('*') {
             Some(start) => description.name.starts_with(start),

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{GivenUp, Turn, stopped};
 use crate::engine::call::{Call, CallEvent};
 use crate::engine::live::Stop;
-use crate::engine::model::{CallProgress, CallStatus, Outcome, PLAN, Purpose, Round, SessionEvent};
+use crate::engine::model::{CallProgress, Outcome, PLAN, Purpose, Round, SessionEvent};
 use crate::engine::prompt::Prompt;
 use crate::settings::Planning;
 
@@ -110,7 +110,7 @@ impl Turn {
             approval_id: None,
             tool_fingerprint: None,
             has_begun: true,
-            outcome: Some(Outcome { output: json!({ "text": plan }), status: CallStatus::Done }),
+            outcome: Some(Outcome::done(json!({ "text": plan }))),
         };
         let (first, second) = (self.log.number(), self.log.number());
         self.log.waiting.push(SessionEvent::tool_use(first, 0, &progress));

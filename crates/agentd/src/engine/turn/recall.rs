@@ -11,7 +11,7 @@ use agentd_llm::ModelMessage;
 use futures_util::FutureExt;
 
 use super::Turn;
-use crate::engine::model::{Session, SessionStatus, recall_step};
+use crate::engine::model::{Session, SessionStatus, Sources, recall_step};
 use crate::engine::recall::{AnsweredTurn, RecallRequest, Recalled, RecalledTurn, Recalling};
 use crate::engine::state::EngineState;
 
@@ -22,6 +22,8 @@ pub(super) const MAX_TOKENS: u64 = 700;
 /// Newest messages that are looked at for what the model reads anyway.
 const KNOWN_MESSAGES: usize = 40;
 const KNOWN_CHARACTERS: usize = 2_000;
+/// Names recalled text that others wrote.
+const UNTRUSTED_MEMORY: &str = "memories of untrusted text";
 
 impl EngineState {
     fn recalled_turn(session: &Session, recalled: &Recalled) -> RecalledTurn {
@@ -95,6 +97,9 @@ impl Turn {
         self.note_recall_over(recalled.as_ref().map_or(&[], |recalled| recalled.memories.as_slice()));
         let Some(recalled) = recalled else { return };
         self.prompt.set_recalled(recalled.note.clone());
+        if recalled.is_untrusted {
+            self.prompt.add_sources(&Sources::of(UNTRUSTED_MEMORY));
+        }
         self.recalled = Some(recalled);
         if is_prepared || !self.must_compact() {
             self.fit_prompt();

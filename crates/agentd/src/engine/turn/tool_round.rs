@@ -14,13 +14,15 @@ use tracing::Instrument as _;
 
 use super::{End, GivenUp, Turn, stopped};
 use crate::engine::error::EngineError;
-use crate::engine::model::{Approval, Attempt, CallProgress, CallStatus, Outcome, PLAN, Round, SessionEvent};
+use crate::engine::model::{
+    Approval, Attempt, CallProgress, CallStatus, Outcome, PLAN, Round, SessionEvent, shown_source,
+};
 use crate::engine::session::persist::persist;
 use crate::engine::spans::ToolSpan;
 use crate::engine::store;
 use crate::engine::tools::run::run_tool;
 use crate::runtime::Series;
-use crate::skills::{InputSchema, ToolCallContext};
+use crate::skills::{Author, InputSchema, ToolCallContext, UntrustedSource, fingerprint_of};
 
 /// What follows a round of tools.
 pub(in crate::engine) enum AfterTools {
@@ -79,8 +81,8 @@ impl Turn {
                 Err(problem) => Err(problem),
             };
             match input {
-                Ok(input) => self.plan(index, progress, input, &mut ready, &mut opening),
-                Err(problem) => progress.outcome = Some(Outcome::failed(problem)),
+                Ok(input) => self.plan(index, progress, input, &mut ready, &mut opening).await,
+                Err(problem) => progress.outcome = Some(self.misfit(&progress.call.name, problem)),
             }
         }
         self.run_round(calls, ready, opening).await
@@ -101,8 +103,18 @@ impl Turn {
         })
     }
 
+    /// An input that does not fit: the sentence repeats what the schema says, which others may have written.
+    pub(super) fn misfit(&self, name: &str, problem: String) -> Outcome {
+        let author = self.offer.find(name).map_or(Author::Trusted, |tool| tool.description_author());
+        let source = match author {
+            Author::Trusted => None,
+            Author::Other(author) => Some(shown_source(&format!("{author} ({name})"))),
+        };
+        Outcome::failed(problem).from_source(source)
+    }
+
     /// Decides what becomes of one call whose input fits.
-    fn plan(
+    async fn plan(
         &mut self,
         index: usize,
         progress: &mut CallProgress,
@@ -110,16 +122,16 @@ impl Turn {
         ready: &mut Ready,
         opening: &mut Opening,
     ) {
-        let Some(tool) = self.offer.find(&progress.call.name) else { return };
+        let Some(tool) = self.offer.find(&progress.call.name).cloned() else { return };
         let description = tool.description();
-        if !self.must_ask(description) {
+        let Some(sources) = self.reason_to_ask(tool.as_ref(), &input).await else {
             ready.push_back((index, input));
             return;
-        }
+        };
         let input = Value::Object(input);
-        let approval = self.engine.approvals.for_call(&self.session, &progress.id, &description.name, &input);
+        let approval = self.engine.approvals.for_call(&self.session, &progress.id, &description.name, &input, sources);
         progress.approval_id = Some(approval.id.to_string());
-        progress.tool_fingerprint = Some(tool.fingerprint());
+        progress.tool_fingerprint = Some(fingerprint_of(tool.as_ref()));
         // What is shown is what runs.
         progress.call.input = input;
         let seq = self.log.number();
@@ -202,7 +214,7 @@ impl Turn {
         }
         self.keep_round(&calls);
         let text = self.rounds.last().map(|round| round.text.clone()).unwrap_or_default();
-        self.prompt.push_round(&text, &calls);
+        self.prompt.push_round(&text, &calls, &self.engine.marker);
         if let Some(stop) = self.make_room().await {
             return Ok(AfterTools::Ended(End::Stopped(stop)));
         }
@@ -263,6 +275,9 @@ impl Turn {
                 conversation_id: self.session.conversation_id.clone(),
                 call_id: format!("{}.{}", self.session.id, progress.id),
                 cancelled: cancelled.child_token(),
+                untrusted: UntrustedSource::default(),
+                has_untrusted_text: !self.prompt.sources().is_empty(),
+                approved: progress.tool_fingerprint.clone(),
             },
             Err(error) => {
                 let over = (Outcome::failed(error.to_string()), self.engine.context.clock.now());

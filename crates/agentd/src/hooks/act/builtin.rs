@@ -3,12 +3,12 @@
 
 use std::error::Error;
 
-use agentd_base::{DomainError, ErrorKind};
+use agentd_base::{DomainError, ErrorKind, Marks};
 use agentd_store::Tx;
 use serde_json::{Value, json};
 
 use super::{Attempt, Failure, Work, record};
-use crate::engine::{EngineError, HistoryMessage, Marks, Origin, OriginKind, SessionId, StartTurn, ToolUse};
+use crate::engine::{EngineError, HistoryMessage, Origin, OriginKind, SessionId, Sources, StartTurn, ToolUse};
 use crate::hooks::error::{HookError, error_chain, shortened};
 use crate::hooks::limits::HookPermit;
 use crate::hooks::model::{BuiltinAction, HookId};
@@ -87,6 +87,7 @@ impl Work<'_> {
                     content: template.render(event),
                     source: FROM_HOOKS.to_owned(),
                     origin: format!("hook:{}", claim.id),
+                    is_untrusted: true,
                     importance: *importance,
                     topics: topics.clone(),
                 };
@@ -94,7 +95,7 @@ impl Work<'_> {
             }
             BuiltinAction::StartAgent { agent, template, tools } => {
                 // Nobody who had a part in the event can know them.
-                let marks = Marks::new(&hex::encode(self.hooks.context().entropy.bytes::<8>()));
+                let marks = Marks::random(&self.hooks.context().entropy);
                 let prompt = template.render_marked(event, &marks);
                 self.start_agent(agent, (prompt, event.to_string()), &marks, tools, attempt, permit).await
             }
@@ -168,6 +169,7 @@ impl Work<'_> {
         let turn = StartTurn {
             origin: Origin::of(OriginKind::Hook),
             tools: ToolUse::reading_and(tools),
+            sources: Sources::of(&format!("the event {}", self.claim.event_type)),
             ..StartTurn::aside(agent, history)
         };
         let (claim, result) = (self.claim.clone(), self.success(attempt, Value::Null));

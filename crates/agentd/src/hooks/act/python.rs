@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Attempt, Failure, Work, read_event};
 use crate::hooks::cache::LoadedHook;
 use crate::hooks::model::{ExecutionStatus, PythonAction, SECRET};
-use crate::skills::{PythonError, PythonJob};
+use crate::skills::{PythonError, PythonJob, UntrustedSource};
 
 /// A longer result is not kept.
 const OUTPUT_BYTES: usize = 64 * 1024;
@@ -41,6 +41,7 @@ impl Work<'_> {
             argument: "event",
             timeout: python.timeout,
             workspace,
+            untrusted: UntrustedSource::default(),
         };
         // A drain waits for it, and cuts it off by ending the daemon.
         let cancelled = CancellationToken::new();

@@ -1,11 +1,11 @@
 //! Texts with `{{data.<field>}}` in them. Besides `data` there are `{{type}}`, `{{id}}` and `{{timestamp}}`. A
 //! field that an event does not have is nothing, and one whose name could be taken for an expression is refused.
 
+use agentd_base::Marks;
 use agentd_base::template::{Piece, Template as Pieces, lookup, text_of};
 use serde_json::Value;
 
 use super::filter::{ROOTS, parse_path};
-use crate::engine::Marks;
 
 /// In no name of a field, besides blanks: who writes them means something that templates do not know.
 const NEVER_IN_NAMES: [char; 5] = ['{', '}', '(', ')', '|'];

@@ -87,6 +87,8 @@ pub(super) struct EpisodeView {
     agent_id: Option<AgentId>,
     /// The newer episode that says otherwise.
     superseded_by: Option<EpisodeId>,
+    /// Whether it was made from text that others wrote, such as a web page: agents read it as untrusted.
+    is_untrusted: bool,
     /// When it happened; searches filter by it.
     occurred_at: Timestamp,
     created_at: Timestamp,
@@ -107,6 +109,7 @@ impl From<&Episode> for EpisodeView {
             entities: episode.entities.iter().map(EntityView::from).collect(),
             agent_id: episode.agent_id.clone(),
             superseded_by: episode.superseded_by.clone(),
+            is_untrusted: episode.is_untrusted,
             occurred_at: episode.occurred_at,
             created_at: episode.created_at,
             updated_at: episode.updated_at,

@@ -35,6 +35,8 @@ pub struct Remember {
     pub source: String,
     /// What it is made from.
     pub origin: String,
+    /// Made from text that others wrote.
+    pub is_untrusted: bool,
     /// `None`: estimated from the text.
     pub importance: Option<f64>,
     pub topics: Vec<String>,
@@ -96,6 +98,7 @@ impl Memory {
             source: Some(wanted.source),
             origin: Some(wanted.origin.clone()),
             topics: wanted.topics,
+            is_untrusted: wanted.is_untrusted,
             importance: wanted.importance,
             ..NewEpisode::default()
         };
@@ -182,6 +185,7 @@ impl Memory {
             topics: new.topics,
             access_count: 0,
             superseded_by: None,
+            is_untrusted: new.is_untrusted,
             occurred_at: new.occurred_at.unwrap_or(now),
             created_at: now,
             updated_at: now,

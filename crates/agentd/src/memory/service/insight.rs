@@ -88,6 +88,7 @@ impl Memory {
                 // A summary of what was said is never small talk.
                 importance: Some(evaluated.importance.max(self.rules().min_importance)),
                 valence: Some(evaluated.valence),
+                is_untrusted: utterances.iter().any(|one| one.is_untrusted),
                 occurred_at: utterances.iter().map(|one| one.at).max(),
                 ..NewEpisode::default()
             };
@@ -236,6 +237,7 @@ mod tests {
             speaker: Speaker::Owner,
             text: text.into(),
             tools: Vec::new(),
+            is_untrusted: false,
             is_complete: true,
             at: Timestamp::from_micros(0),
         }

@@ -143,6 +143,7 @@ impl Memory {
         Ok(note(&chosen, request.max_tokens).map(|(note, memories)| Recalled {
             note,
             question: request.question.clone(),
+            is_untrusted: chosen.iter().any(|one| one.is_untrusted && memories.iter().any(|id| id == one.id.as_str())),
             memories,
         }))
     }
@@ -280,7 +281,8 @@ fn line(episode: &Episode) -> String {
     let day = episode.occurred_at.to_string();
     let day = day.split('T').next().unwrap_or_default();
     let outdated = if episode.superseded_by.is_some() { " (outdated, said otherwise later)" } else { "" };
-    format!("\n- {day}{outdated}: {quoted}")
+    let untrusted = if episode.is_untrusted { " (from text that others wrote)" } else { "" };
+    format!("\n- {day}{outdated}{untrusted}: {quoted}")
 }
 
 fn recalled_event(turn: &RecalledTurn) -> NewEvent {

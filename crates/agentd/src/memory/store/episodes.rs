@@ -11,7 +11,7 @@ use crate::agents::AgentId;
 use crate::memory::model::{Episode, EpisodeId, Millionths};
 
 const COLUMNS: &str = "number, id, agent_id, source, content, summary, topics, importance, valence, access_count, \
-                       superseded_by, occurred_at, created_at, updated_at";
+                       superseded_by, is_untrusted, occurred_at, created_at, updated_at";
 
 /// Episodes of agents that are gone are out of sight, and count for nothing, before they are deleted.
 pub(super) const IN_SIGHT: &str =
@@ -36,6 +36,7 @@ fn episode(row: &Row) -> Result<Episode, StoreError> {
         valence: Millionths(row.get("valence")?),
         access_count: row.get("access_count")?,
         superseded_by: row.get("superseded_by")?,
+        is_untrusted: row.get("is_untrusted")?,
         occurred_at: row.get("occurred_at")?,
         created_at: row.get("created_at")?,
         updated_at: row.get("updated_at")?,
@@ -54,8 +55,8 @@ pub(crate) async fn insert_episode(
     let inserted = tx
         .fetch_optional(
             "INSERT INTO episodes (id, agent_id, source, origin, content, summary, topics, importance, valence, \
-             access_count, extraction, occurred_at, created_at, updated_at, touched_at) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0, 0, $10, $11, $12, $11) \
+             access_count, extraction, occurred_at, created_at, updated_at, touched_at, is_untrusted) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0, 0, $10, $11, $12, $11, $13) \
              ON CONFLICT (origin) DO NOTHING RETURNING number",
             args![
                 &episode.id,
@@ -69,7 +70,8 @@ pub(crate) async fn insert_episode(
                 episode.valence.0,
                 episode.occurred_at,
                 episode.created_at,
-                episode.updated_at
+                episode.updated_at,
+                episode.is_untrusted
             ],
         )
         .await?;

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use agentd_base::MarkedText;
 use agentd_inference::{ChatMessage, GenerateRequest, LocalError, LocalErrorCode, LocalEvent, LocalModel};
 use agentd_llm::{ModelMessage, ModelRequest, ToolCall};
 use agentd_local_tools::{PastCall, Plan, Prompt, ToolSpec, decide};
@@ -44,7 +45,7 @@ pub(super) fn asked(request: &ModelRequest) -> Option<Asked> {
             input_schema: tool.input_schema.to_value(),
         })
         .collect();
-    Some(Asked { tools, question: content.clone(), past: past_calls(&request.messages[at + 1..]) })
+    Some(Asked { tools, question: unmarked(content), past: past_calls(&request.messages[at + 1..]) })
 }
 
 /// What came of a plan.
@@ -127,7 +128,7 @@ fn past_calls(messages: &[ModelMessage]) -> Vec<PastCall> {
             ModelMessage::Tool { call_id, name, content, is_error } => past.push(PastCall {
                 name: name.clone(),
                 input: inputs.get(call_id.as_str()).map(|call| call.input.clone()).unwrap_or_default(),
-                result: content.clone(),
+                result: unmarked(content),
                 failed: *is_error,
             }),
             ModelMessage::User { .. } => {}
@@ -142,10 +143,10 @@ fn past_calls(messages: &[ModelMessage]) -> Vec<PastCall> {
 /// A model of that size does not improve on a short result, so it is shown as it is.
 pub(super) fn retold(messages: &[ModelMessage]) -> Option<String> {
     let after = last_question(messages)? + 1;
-    let results: Vec<(&str, &str)> = messages[after..]
+    let results: Vec<(&str, String)> = messages[after..]
         .iter()
         .filter_map(|message| match message {
-            ModelMessage::Tool { name, content, .. } => Some((name.as_str(), content.trim())),
+            ModelMessage::Tool { name, content, .. } => Some((name.as_str(), unmarked(content).trim().to_owned())),
             _ => None,
         })
         .collect();
@@ -155,7 +156,7 @@ pub(super) fn retold(messages: &[ModelMessage]) -> Option<String> {
         return None;
     }
     match results.as_slice() {
-        [(_, content)] if !content.is_empty() => Some((*content).to_owned()),
+        [(_, content)] if !content.is_empty() => Some(content.clone()),
         [] | [_] => None,
         several => {
             Some(several.iter().map(|(name, content)| format!("{name}:\n{content}")).collect::<Vec<_>>().join("\n\n"))
@@ -195,17 +196,28 @@ pub(super) fn conversation(messages: Vec<ModelMessage>) -> Vec<ChatMessage> {
     chat
 }
 
-pub(super) fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MAX_RESULT_CHARACTERS) {
-        Some((at, _)) => format!("{}\n[the rest is left out]", &text[..at]),
-        None => text.to_owned(),
+/// A text without the marks around what others wrote: for the owner, and for rules, which follow no instruction.
+fn unmarked(content: &str) -> String {
+    match MarkedText::parse(content) {
+        Some(MarkedText { text, rest, .. }) => format!("{text}{rest}"),
+        None => content.to_owned(),
     }
+}
+
+/// The beginning of a long result, with its marks.
+pub(super) fn shortened(content: &str) -> String {
+    let marked = MarkedText::parse(content);
+    let text = marked.as_ref().map_or(content, |marked| marked.text);
+    let Some((at, _)) = text.char_indices().nth(MAX_RESULT_CHARACTERS) else { return content.to_owned() };
+    let beginning = marked.map_or_else(|| text[..at].to_owned(), |marked| marked.marks.wrap(&text[..at]));
+    format!("{beginning}\n[the rest is left out]")
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
+    use agentd_base::Marks;
     use agentd_inference::ChatRole;
     use agentd_llm::{Schema, ToolDefinition};
     use serde_json::json;
@@ -295,6 +307,16 @@ mod tests {
         let last = &chat[2].content;
         assert!(last.starts_with("Read a.txt\n\nThe tool read_file answered:") && last.contains("left out"), "{last}");
         assert!(last.len() < 6200);
+    }
+
+    #[test]
+    fn marks_stay_around_a_long_result_and_leave_a_short_answer() {
+        let marks = Marks::new("k");
+        let after = |text: &str| vec![user("q"), called("t", json!({})), result("t", &marks.wrap(text), false)];
+        assert_eq!(retold(&after("391")).as_deref(), Some("391"));
+        let long = shortened(&marks.wrap(&"x".repeat(7000)));
+        let marked = MarkedText::parse(&long).unwrap();
+        assert_eq!((marked.text.len(), marked.rest), (MAX_RESULT_CHARACTERS, "\n[the rest is left out]"));
     }
 
     #[test]

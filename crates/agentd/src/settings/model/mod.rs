@@ -13,7 +13,7 @@ pub use email::{EmailSettings, EmailTls};
 pub use interface::{DateFormat, InterfaceSettings, is_agent_name};
 pub use proactive::{CHANNEL_PLATFORMS, ProactiveSettings, QuietHours};
 pub use profile::{ProfileSettings, Theme, is_email_address, is_mailbox};
-pub use security::SecuritySettings;
+pub use security::{AfterUntrustedText, SecuritySettings};
 pub use strategy::{Planning, StrategySettings};
 
 pub(super) use agent::AgentPatch;

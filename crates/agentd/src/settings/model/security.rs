@@ -11,6 +11,17 @@ use crate::settings::section::{ResetGroup, Section};
 /// No tool's name is longer.
 const MAX_TOOL_NAME: usize = 64;
 
+/// What happens in an autonomous turn after untrusted text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AfterUntrustedText {
+    /// Tools that run code, send something outside or change something that lasts ask for approval first.
+    #[default]
+    Ask,
+    /// Tools run as if the turn contained trusted text only.
+    Allow,
+}
+
 /// Sessions, logins, approvals, addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
@@ -28,6 +39,10 @@ pub struct SecuritySettings {
     /// Names of tools that always ask before they run; `*` at the end stands for any rest.
     #[schema(max_items = 200)]
     pub approval_tools: Vec<String>,
+    /// Whether a turn that contains untrusted text (web pages, tool servers, devices, unknown senders, payloads of hooks
+    /// and webhooks) asks before it runs code, sends something outside or changes something that lasts, also in
+    /// autonomous conversations. Reading, searching and writing in the workspace continue.
+    pub after_untrusted_text: AfterUntrustedText,
     /// Hosts that may be reached although their address is private or local: `host`, `*.host`, an
     /// IP address or a CIDR block.
     #[schema(max_items = 500)]
@@ -54,6 +69,7 @@ impl Default for SecuritySettings {
             login_max_failures: 5,
             login_window_seconds: 15 * 60,
             approval_tools: Vec::new(),
+            after_untrusted_text: AfterUntrustedText::default(),
             allowed_hosts: Vec::new(),
             blocked_hosts: Vec::new(),
             private_hook_targets: true,

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::{describe, parse};
 use crate::skills::sandbox::{CodeRunner, Interpreter, READ_BYTES, SandboxSettings};
-use crate::skills::tool::{Effect, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput};
+use crate::skills::tool::{Author, Effect, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput};
 
 /// A single argument of a program can be no longer (MAX_ARG_STRLEN), its end included.
 const MAX_CODE_BYTES: usize = 120 * 1024;
@@ -95,6 +95,14 @@ struct Input {
 impl Tool for CodeTool {
     fn description(&self) -> &ToolDescription {
         &self.description
+    }
+
+    fn description_author(&self) -> Author {
+        Author::Trusted
+    }
+
+    fn output_author(&self) -> Author {
+        Author::Trusted
     }
 
     fn call(

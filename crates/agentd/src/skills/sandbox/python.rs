@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{CodeRunner, READ_BYTES};
-use crate::skills::tool::ToolError;
+use crate::skills::tool::{ToolError, UntrustedSource};
 
 /// Runs the program and writes the answer behind everything else.
 const DRIVER: &str = include_str!("driver.py");
@@ -44,6 +44,8 @@ pub struct PythonJob {
     pub timeout: Duration,
     /// The folder that it works in and may change; without one a temporary directory.
     pub workspace: Option<PathBuf>,
+    /// Records text of others that the program can have read.
+    pub untrusted: UntrustedSource,
 }
 
 /// What a program left.
@@ -142,7 +144,7 @@ impl CodeRunner {
         request.stdin = given.to_string().into_bytes();
         request.limits.kept_bytes = bounds.kept_bytes;
         request.limits.time = Some(job.timeout);
-        let outcome = self.run_in(request, job.workspace.as_deref(), cancelled).await?;
+        let outcome = self.run_in(request, job.workspace.as_deref(), cancelled, &job.untrusted).await?;
         let printed = outcome.output_before(&mark);
         if outcome.is_timeout() {
             return Err(PythonError::TimedOut { limit: job.timeout, printed });

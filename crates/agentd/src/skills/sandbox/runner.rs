@@ -16,8 +16,9 @@ use super::outcome::CodeOutcome;
 use super::settings::SandboxSettings;
 use crate::runtime::AppContext;
 use crate::settings::Settings;
-use crate::skills::tool::{ToolCallContext, ToolError};
-use crate::skills::workspace::{self, Room};
+use crate::skills::foreign;
+use crate::skills::tool::{ToolCallContext, ToolError, UntrustedSource};
+use crate::skills::workspace::{self, Room, Workspace};
 
 /// The hidden subcommand that the sandbox's first process is.
 pub const INIT_SUBCOMMAND: &str = "sandbox-init";
@@ -220,7 +221,7 @@ impl CodeRunner {
     /// # Errors
     /// `Failed` when there is no sandbox or the program cannot be started, `Cancelled`.
     pub async fn run(&self, request: RunRequest, context: &ToolCallContext) -> Result<CodeOutcome, ToolError> {
-        self.run_in(request, Some(&context.workspace), &context.cancelled).await
+        self.run_in(request, Some(&context.workspace), &context.cancelled, &context.untrusted).await
     }
 
     /// The same in any folder; without one in a temporary directory.
@@ -232,6 +233,7 @@ impl CodeRunner {
         mut request: RunRequest,
         workspace: Option<&Path>,
         cancelled: &CancellationToken,
+        untrusted: &UntrustedSource,
     ) -> Result<CodeOutcome, ToolError> {
         let _running = workspace.map(|workspace| self.0.room.runs_in(workspace));
         if let Some(workspace) = workspace {
@@ -247,14 +249,30 @@ impl CodeRunner {
             }
             sandbox.run(request).await
         };
+        let connections = self.connections();
+        if let Some(workspace) = workspace {
+            record_foreign_files(workspace, untrusted).await;
+        }
         let outcome = tokio::select! {
             outcome = run => outcome.map_err(|error| ToolError::Failed(error.to_string()))?,
             () = cancelled.cancelled() => return Err(ToolError::Cancelled),
         };
+        // Runs share the proxy, so this may have been another one.
+        if self.connections() != connections {
+            untrusted.record("the network");
+        }
+        if let Some(workspace) = workspace {
+            record_foreign_files(workspace, untrusted).await;
+        }
         if let Ended::NotStarted { reason } = &outcome.ended {
             return Err(ToolError::Failed(format!("the program could not be started: {reason}")));
         }
         Ok(CodeOutcome::new(outcome))
+    }
+
+    /// Connections that code has made to the network since the daemon allowed it one.
+    fn connections(&self) -> u64 {
+        self.0.proxy.lock().as_ref().map_or(0, FilteringProxy::connections)
     }
 
     /// The way to the network; `None` when the settings allow none.
@@ -287,6 +305,18 @@ impl CodeRunner {
             *proxy = Some(started.map_err(|error| format!("the proxy for sandboxed code cannot be started: {error}"))?);
         }
         Ok(socket.to_path_buf())
+    }
+}
+
+/// Records that files of others lie in the workspace, where code can read them.
+async fn record_foreign_files(workspace: &Path, untrusted: &UntrustedSource) {
+    let (workspace, source) = (workspace.to_path_buf(), untrusted.clone());
+    let recorded = tokio::task::spawn_blocking(move || match Workspace::open(&workspace) {
+        Ok(workspace) => foreign::record_folders(&workspace, &source),
+        Err(_) => source.record("the workspace"),
+    });
+    if recorded.await.is_err() {
+        untrusted.record("the workspace");
     }
 }
 

@@ -67,6 +67,8 @@ pub enum ToolServerError {
     Disabled,
     #[error("too much is asked of tool servers at once; try again in a moment")]
     Busy,
+    #[error("the tool server changed this tool after its owner was asked, so nothing ran; ask for it again")]
+    Changed,
     #[error("the daemon is going down")]
     GoingDown,
     #[error("{}", .0.message)]
@@ -81,7 +83,7 @@ impl DomainError for ToolServerError {
     fn kind(&self) -> ErrorKind {
         match self {
             Self::NotFound { .. } | Self::UnknownEntry { .. } => ErrorKind::NotFound,
-            Self::NameTaken { .. } | Self::TooMany { .. } | Self::Disabled => ErrorKind::Conflict,
+            Self::NameTaken { .. } | Self::TooMany { .. } | Self::Disabled | Self::Changed => ErrorKind::Conflict,
             Self::Invalid { problems } => ErrorKind::Invalid(problems.clone()),
             Self::Busy => ErrorKind::TooMany(std::time::Duration::from_secs(1)),
             Self::GoingDown => ErrorKind::Unavailable,
@@ -101,6 +103,7 @@ impl DomainError for ToolServerError {
             Self::Invalid { .. } => "invalid_request",
             Self::Disabled => "tool_server_disabled",
             Self::Busy => "tool_servers_busy",
+            Self::Changed => "tool_changed",
             Self::GoingDown => "shutting_down",
             Self::Failed(failure) => failure.code,
             Self::Vault(error) => error.code(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::Redactor;
-use agentd_mcp::{ServerInfo, ToolList};
+use agentd_mcp::{ServerInfo, ToolHints, ToolList};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -23,7 +23,9 @@ struct RemoteTool {
     title: Option<String>,
     description: String,
     input_schema: Value,
-    read_only: bool,
+    /// What the server says of its nature.
+    #[serde(default)]
+    hints: ToolHints,
 }
 
 /// A tool that cannot be offered.
@@ -61,6 +63,7 @@ pub struct OfferedTool {
     pub remote_name: String,
     pub title: Option<String>,
     pub description: ToolDescription,
+    pub(super) hints: ToolHints,
 }
 
 impl Listing {
@@ -70,7 +73,7 @@ impl Listing {
             title: tool.title,
             description: tool.description,
             input_schema: Value::Object(tool.input_schema),
-            read_only: tool.hints.read_only == Some(true),
+            hints: tool.hints,
         });
         Self {
             server: ServerIdentity {
@@ -129,7 +132,11 @@ impl Listing {
                     name,
                     description: describe(server, tool),
                     input_schema,
-                    effect: if server.trusted && tool.read_only { Effect::Reads } else { Effect::Acts },
+                    effect: if server.trusted && tool.hints.read_only == Some(true) {
+                        Effect::Reads
+                    } else {
+                        Effect::Acts
+                    },
                     time_limit,
                 })
             });
@@ -138,6 +145,7 @@ impl Listing {
                     remote_name: tool.name.clone(),
                     title: tool.title.clone(),
                     description,
+                    hints: tool.hints,
                 })),
                 Err(reason) => left_out.push(LeftOut { name: tool.name.clone(), reason }),
             }

@@ -17,7 +17,7 @@ use super::service::ToolServers;
 use super::state::CallOutcome;
 use crate::agents::Agent;
 use crate::skills::tool::{
-    Share, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource, fingerprint_of,
+    Author, Share, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource, fingerprint_of,
 };
 
 /// Of a tool's own complaint.
@@ -37,13 +37,35 @@ impl std::fmt::Debug for ServerTool {
 }
 
 impl ServerTool {
-    async fn run(&self, input: Map<String, Value>) -> Result<ToolOutput, ToolError> {
+    /// The server writes everything, also one that its owner trusts: that is about what its tools do.
+    fn author(&self) -> Author {
+        Author::Other(format!("the tool server {}", Value::from(self.server.name.as_str())))
+    }
+
+    /// Whether this is still what the owner approved: a server that was connected to just now has said again what it
+    /// offers.
+    async fn require_approved(&self, approved: Option<&str>) -> Result<(), ToolServerError> {
+        let Some(approved) = approved else { return Ok(()) };
+        let loaded = self.servers.loaded().await?;
+        let current = loaded.find(self.server.id.as_str()).and_then(|found| {
+            let tools = found.listing.as_ref()?.tools.iter();
+            let tool = tools.clone().find(|tool| tool.remote_name == self.tool.remote_name)?;
+            Some(Self { servers: self.servers.clone(), server: Arc::clone(&found.server), tool: Arc::clone(tool) })
+        });
+        match current.is_some_and(|current| fingerprint_of(&current) == approved) {
+            true => Ok(()),
+            false => Err(ToolServerError::Changed),
+        }
+    }
+
+    async fn run(&self, input: Map<String, Value>, approved: Option<&str>) -> Result<ToolOutput, ToolError> {
         let failed = |error: ToolServerError| ToolError::Failed(error.to_string());
         // As it is registered now: the call may have waited for days to be approved.
         let (server, spec) = self.servers.in_force(&self.server.id).await.map_err(failed)?;
         let link = self.servers.link(&self.server.id);
         let _call = link.begin_call();
         let session = link.session(&spec, Wanted::ByAgent).await.map_err(failed)?;
+        self.require_approved(approved).await.map_err(failed)?;
         let limits = CallLimits { time: Duration::from_secs(server.timeout_seconds.into()), ..CallLimits::default() };
         let called = session.connection.call_tool(&self.tool.remote_name, Value::Object(input), limits).await;
         let output = called.map_err(|error| match error {
@@ -109,8 +131,17 @@ impl Tool for ServerTool {
         Share::Server(self.server.id.as_str())
     }
 
-    fn fingerprint(&self) -> String {
-        fingerprint_of(&json!(["server", self.server.id, self.server.reach, self.tool.remote_name]))
+    fn description_author(&self) -> Author {
+        self.author()
+    }
+
+    fn output_author(&self) -> Author {
+        self.author()
+    }
+
+    fn implementation(&self) -> Option<Value> {
+        let OfferedTool { remote_name, title, hints, .. } = &*self.tool;
+        Some(json!(["server", self.server.id, self.server.reach, self.server.trusted, remote_name, title, hints]))
     }
 
     fn call(
@@ -123,7 +154,7 @@ impl Tool for ServerTool {
             let result = tokio::select! {
                 biased;
                 () = context.cancelled.cancelled() => Err(ToolError::Cancelled),
-                result = self.run(input) => result,
+                result = self.run(input, context.approved.as_deref()) => result,
             };
             counted.outcome = match &result {
                 Ok(_) => CallOutcome::Ok,

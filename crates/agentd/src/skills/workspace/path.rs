@@ -73,7 +73,7 @@ impl RelativePath {
     }
 
     /// Whether this is that path, or lies below it.
-    pub(super) fn starts_with(&self, other: &Self) -> bool {
+    pub(in crate::skills) fn starts_with(&self, other: &Self) -> bool {
         self.0.starts_with(&other.0)
     }
 

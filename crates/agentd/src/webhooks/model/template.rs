@@ -5,10 +5,9 @@
 //! lists by number), `{{headers.<name>}}` a header. What is not there is empty. Anything else in
 //! double braces is refused when the template is saved.
 
+use agentd_base::Marks;
 use agentd_base::template::{Piece, Template as Pieces, lookup, text_of};
 use serde_json::{Map, Value};
-
-use crate::engine::Marks;
 
 const MAX_CHARACTERS: usize = 16_000;
 const MAX_PLACEHOLDERS: usize = 100;

@@ -8,7 +8,7 @@ use agentd_store::{Lease, StoreError, Tx};
 use serde::Deserialize;
 
 use crate::agents::Agent;
-use crate::engine::{Origin, OriginKind, SessionId, StartTurn, ToolUse};
+use crate::engine::{Origin, OriginKind, SessionId, Sources, StartTurn, ToolUse};
 use crate::runtime::{AppContext, HandlesItems, ItemFailure, WorkQueue};
 use crate::webhooks::model::{Delivery, DeliveryStatus, Webhook, WebhookDeliveryId};
 use crate::webhooks::prompt::tell;
@@ -71,6 +71,7 @@ impl HandlesItems for StartTurns {
             transcript: Some(TRANSCRIPT),
             tools: ToolUse::reading_and(&webhook.tools),
             recall: Some(told.question),
+            sources: Sources::of(&format!("a request to the webhook `{}`", webhook.name)),
             ..StartTurn::aside(Arc::clone(&agent), told.history)
         };
         let (held, agent_id) = (lease.clone(), agent.id.clone());

@@ -129,7 +129,7 @@ async fn files_are_those_of_the_agents_workspace() {
 async fn a_kept_result_can_be_read_to_its_end() {
     let app = app().await;
     let text = "x".repeat(100_000);
-    let path = app.running().daemon.skills().keep_output(&workspace(&app), "call_7", &text).await.unwrap().path;
+    let path = app.running().daemon.skills().keep_output(&workspace(&app), "call_7", &text, true).await.unwrap().path;
     let (mut from, mut read) = (1, String::new());
     loop {
         let page = call(&app, "read_file", json!({"path": path, "first_line": from})).await.unwrap();

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use agentd::agents::{Agent, AgentId, AgentProfile, EvolutionChoice};
-use agentd::skills::{Offer, ToolCallContext, ToolError};
+use agentd::skills::{Offer, ToolCallContext, ToolError, UntrustedSource};
 use agentd_base::Timestamp;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, Method, Uri};
@@ -81,6 +81,9 @@ pub async fn call(app: &TestApp, name: &str, input: Value) -> Result<Value, Tool
         conversation_id: None,
         call_id: "call_1".to_owned(),
         cancelled: CancellationToken::new(),
+        untrusted: UntrustedSource::default(),
+        approved: None,
+        has_untrusted_text: false,
     };
     tool.call(input, context).await.map(|output| Value::Object(output.value))
 }

@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use agentd::agents::Agent;
-use agentd::skills::{Effect, InputSchema, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource};
+use agentd::skills::{
+    Author, Effect, InputSchema, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource,
+};
 use agentd_llm::fake::{Reply, Script};
 use agentd_llm::{Gate, ToolCall};
 use futures_util::FutureExt;
@@ -42,6 +44,14 @@ struct Echo {
 impl Tool for Echo {
     fn description(&self) -> &ToolDescription {
         &self.description
+    }
+
+    fn description_author(&self) -> Author {
+        Author::Trusted
+    }
+
+    fn output_author(&self) -> Author {
+        Author::Trusted
     }
 
     fn call(

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd::agents::Agent;
-use agentd::skills::{Effect, InputSchema, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource};
+use agentd::skills::{
+    Author, Effect, InputSchema, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource,
+};
 use agentd_llm::fake::{DocumentedFailure, Reply, Script};
 use agentd_llm::{Gate, ToolCall};
 use agentd_store::args;
@@ -104,6 +106,14 @@ struct Echo(ToolDescription);
 impl Tool for Echo {
     fn description(&self) -> &ToolDescription {
         &self.0
+    }
+
+    fn description_author(&self) -> Author {
+        Author::Trusted
+    }
+
+    fn output_author(&self) -> Author {
+        Author::Trusted
     }
 
     fn call(&self, input: Map<String, Value>, _: ToolCallContext) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {

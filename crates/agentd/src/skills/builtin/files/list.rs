@@ -8,7 +8,8 @@ use serde_json::json;
 
 use super::{CALL_LIMIT, Patience, blocking, tool};
 use crate::skills::builtin::describe;
-use crate::skills::tool::{Effect, Tool, ToolCallContext, ToolError, ToolOutput};
+use crate::skills::foreign::record_path;
+use crate::skills::tool::{Effect, Tool, ToolCallContext, ToolError, ToolOutput, UntrustedSource};
 use crate::skills::workspace::{Entry, EntryKind, RelativePath, Workspace};
 
 const MAX_ENTRIES: usize = 1_000;
@@ -36,7 +37,8 @@ pub(in crate::skills::builtin) fn list_files() -> Arc<dyn Tool> {
     tool(description, |input: Input, context: ToolCallContext| async move {
         let path = RelativePath::parse(&input.path)?;
         let depth = input.depth.unwrap_or(DEFAULT_DEPTH);
-        blocking(&context, move |workspace, patience| list(workspace, &path, depth, patience)).await
+        let source = context.untrusted.clone();
+        blocking(&context, move |workspace, patience| list(workspace, &path, depth, patience, &source)).await
     })
 }
 
@@ -45,6 +47,7 @@ fn list(
     path: &RelativePath,
     depth: usize,
     patience: &Patience,
+    source: &UntrustedSource,
 ) -> Result<ToolOutput, ToolError> {
     let mut found: Vec<Entry> = Vec::new();
     let mut is_cut = false;
@@ -70,6 +73,7 @@ fn list(
             if entry.kind == EntryKind::Folder && level < depth {
                 folders.push_back((entry.path.clone(), level + 1));
             }
+            record_path(&entry.path, source);
             found.push(entry);
         }
     }

@@ -17,7 +17,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use crate::skills::tool::{Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput};
+use crate::agents::Agent;
+use crate::skills::tool::{Author, Consequence, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput};
 use crate::skills::workspace::{RelativePath, Room, Workspace};
 
 pub(super) use edit::edit_file;
@@ -89,6 +90,19 @@ where
 {
     fn description(&self) -> &ToolDescription {
         &self.description
+    }
+
+    fn description_author(&self) -> Author {
+        Author::Trusted
+    }
+
+    fn output_author(&self) -> Author {
+        Author::Trusted
+    }
+
+    /// Whether it reads or writes: the workspace is the agent's own.
+    fn consequence<'a>(&'a self, _input: &'a Map<String, Value>, _agent: &'a Agent) -> BoxFuture<'a, Consequence> {
+        std::future::ready(Consequence::Contained).boxed()
     }
 
     fn call(

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::{CALL_LIMIT, blocking, counted, tool};
 use crate::skills::builtin::describe;
+use crate::skills::foreign::record_path;
 use crate::skills::tool::{Effect, MAX_READ_CHARACTERS, Tool, ToolCallContext, ToolError, ToolOutput};
 use crate::skills::workspace::{RelativePath, Workspace};
 
@@ -54,6 +55,7 @@ pub(in crate::skills::builtin) fn read_file() -> Arc<dyn Tool> {
     let description = describe("read_file", text, schema, Effect::Reads, CALL_LIMIT);
     tool(description, |input: Input, context: ToolCallContext| async move {
         let path = RelativePath::parse_file(&input.path)?;
+        record_path(&path, &context.untrusted);
         blocking(&context, move |workspace, _| read(workspace, &path, input.first_line, input.max_lines)).await
     })
 }

@@ -10,7 +10,8 @@ use serde_json::json;
 
 use super::{CALL_LIMIT, Patience, blocking, counted, tool};
 use crate::skills::builtin::describe;
-use crate::skills::tool::{Effect, Tool, ToolCallContext, ToolError, ToolOutput};
+use crate::skills::foreign::record_path;
+use crate::skills::tool::{Effect, Tool, ToolCallContext, ToolError, ToolOutput, UntrustedSource};
 use crate::skills::workspace::{EntryKind, RelativePath, Workspace};
 
 const DEFAULT_RESULTS: usize = 100;
@@ -58,12 +59,14 @@ pub(in crate::skills::builtin) fn search_files() -> Arc<dyn Tool> {
         let path = RelativePath::parse(&input.path)?;
         let pattern = compile(&input.pattern)?;
         let wanted = input.max_results.unwrap_or(DEFAULT_RESULTS);
+        let source = context.untrusted.clone();
         blocking(&context, move |workspace, patience| {
             let mut search = Search {
                 workspace,
                 pattern,
                 patience,
                 wanted,
+                source,
                 found: Vec::new(),
                 text_bytes: 0,
                 left: Left::default(),
@@ -90,6 +93,7 @@ struct Search<'w> {
     pattern: Regex,
     patience: &'w Patience,
     wanted: usize,
+    source: UntrustedSource,
     found: Vec<String>,
     text_bytes: usize,
     left: Left,
@@ -164,6 +168,7 @@ impl Search<'_> {
             let line = &line[..line.len().min(MAX_LINE_BYTES)];
             let Some(found) = self.pattern.find(line) else { continue };
             let shown = format!("{path}:{}: {}", index + 1, around(line, found.start()));
+            record_path(path, &self.source);
             self.text_bytes += shown.len();
             self.found.push(shown);
         }

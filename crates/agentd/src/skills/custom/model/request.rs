@@ -28,6 +28,11 @@ pub enum HttpMethod {
 }
 
 impl HttpMethod {
+    /// Whether a request of this method only reads (RFC 9110, 9.2.1).
+    pub(in crate::skills::custom) fn is_safe(self) -> bool {
+        matches!(self, Self::Get | Self::Head)
+    }
+
     pub(in crate::skills::custom) fn to_http(self) -> http::Method {
         match self {
             Self::Get => http::Method::GET,
@@ -131,11 +136,22 @@ impl HttpToolRequest {
         server(&self.url) != server(url)
     }
 
+    /// The server of the URL as the owner wrote it, without credentials.
+    pub(in crate::skills::custom) fn shown_host(&self) -> String {
+        let rest = self.url.split_once("://").map_or(self.url.as_str(), |(_, rest)| rest);
+        rest.split(['/', '?', '#', '\\']).next().unwrap_or_default().to_owned()
+    }
+
+    /// Whether a model writes a part of what is sent.
+    pub(in crate::skills::custom) fn has_placeholders(&self) -> bool {
+        let texts = [Some(&self.url), self.body.as_ref()].into_iter().flatten().chain(self.headers.values());
+        texts.into_iter().any(|text| text.contains("{{"))
+    }
+
     /// Whether a model chooses the host; then it is an agent's request and not the owner's.
     pub(in crate::skills::custom) fn has_steered_host(&self) -> bool {
-        let rest = self.url.split_once("://").map_or(self.url.as_str(), |(_, rest)| rest);
-        // Up to where the path begins. A placeholder cannot end the host: its value is encoded.
-        rest.split(['/', '?', '#', '\\']).next().unwrap_or_default().contains("{{")
+        // A placeholder cannot end the host: its value is encoded.
+        self.shown_host().contains("{{")
     }
 
     pub(super) fn validate(&self, problems: &mut Problems) {

@@ -14,10 +14,11 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
 use super::model::{CustomTool, ToolKind};
+use crate::agents::Agent;
 use crate::skills::sandbox::{CodeRunner, Interpreter};
 use crate::skills::schema::InputSchema;
 use crate::skills::tool::{
-    Effect, Share, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, fingerprint_of,
+    Author, Consequence, Effect, Share, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput,
 };
 
 /// What custom tools run with. Cheap to clone.
@@ -101,9 +102,31 @@ impl Tool for RunnableTool {
         Share::Owner("custom")
     }
 
-    fn fingerprint(&self) -> String {
+    fn description_author(&self) -> Author {
+        Author::Trusted
+    }
+
+    /// A server answers a request; what code writes is the owner's, unless it reads text of others.
+    fn output_author(&self) -> Author {
+        match &self.tool.request {
+            Some(request) => Author::Other(request.shown_host()),
+            None => Author::Trusted,
+        }
+    }
+
+    fn consequence<'a>(&'a self, _input: &'a Map<String, Value>, _agent: &'a Agent) -> BoxFuture<'a, Consequence> {
+        let consequence = match &self.tool.request {
+            Some(request) if !request.method.is_safe() || request.has_steered_host() => Consequence::Acts,
+            Some(request) if request.has_placeholders() => Consequence::SendsTo(request.shown_host()),
+            Some(_) => Consequence::Contained,
+            None => Consequence::Acts,
+        };
+        std::future::ready(consequence).boxed()
+    }
+
+    fn implementation(&self) -> Option<Value> {
         let tool = &self.tool;
-        fingerprint_of(&json!(["custom", tool.id, tool.kind, tool.source_code, tool.request]))
+        Some(json!(["custom", tool.id, tool.kind, tool.source_code, tool.request]))
     }
 
     fn call(

@@ -22,6 +22,7 @@ pub(super) async fn run(
         argument: "input",
         timeout,
         workspace: Some(context.workspace.clone()),
+        untrusted: context.untrusted.clone(),
     };
     let answer = runner.run_python_at_length(entropy, job, &context.cancelled).await.map_err(|error| match error {
         PythonError::NotRun(error) => error,

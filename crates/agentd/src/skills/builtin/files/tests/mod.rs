@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Files, edit_file, list_files, read_file, search_files, write_file};
 use crate::agents::{Agent, AgentId};
-use crate::skills::tool::{Tool, ToolCallContext, ToolError};
+use crate::skills::tool::{Tool, ToolCallContext, ToolError, UntrustedSource};
 use crate::skills::workspace::Room;
 
 /// A workspace, a folder beside it, and the tools.
@@ -70,6 +70,9 @@ fn context(workspace: &Path) -> ToolCallContext {
         conversation_id: None,
         call_id: "call_1".to_owned(),
         cancelled: CancellationToken::new(),
+        untrusted: UntrustedSource::default(),
+        approved: None,
+        has_untrusted_text: false,
     }
 }
 
