@@ -59,6 +59,7 @@ pub use connection::{Batch, Connection, ConnectionEvent, Ended, Opening};
 #[cfg(feature = "fake")]
 pub use fake_server::FakeFile;
 pub use files::IncomingFile;
+pub use markup::protect_bare_urls;
 pub use message::{Attachment, Chat, Decision, FileSource, Incoming, IncomingMessage, Sender, Undelivered};
 pub use outgoing::{Account, Address, Button, ButtonStyle, Outgoing, SendError, Sent};
 pub use platform::{ChatPlatform, Platform};

@@ -56,9 +56,12 @@ pub struct Button {
 /// One message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outgoing {
-    /// One of the parts that [`ChatPlatform::render`](crate::ChatPlatform::render) made: in the platform's markup, and
-    /// within its limit.
+    /// One of the messages of [`ChatPlatform::render`](crate::ChatPlatform::render) or
+    /// [`render_text`](crate::ChatPlatform::render_text): in the platform's markup, and within its limit.
     pub text: String,
+    /// Whether the text is one of [`render_text`](crate::ChatPlatform::render_text): platforms that can turn formatting
+    /// off do.
+    pub is_plain: bool,
     /// At most three; empty for most messages.
     pub buttons: Vec<Button>,
 }
@@ -66,7 +69,7 @@ pub struct Outgoing {
 impl Outgoing {
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
-        Self { text: text.into(), buttons: Vec::new() }
+        Self { text: text.into(), is_plain: false, buttons: Vec::new() }
     }
 }
 

@@ -67,8 +67,12 @@ pub trait ChatPlatform: fmt::Debug + Send + Sync + 'static {
     /// A sentence: why it is no channel of this platform.
     fn address(&self, channel: &str) -> Result<Address, String>;
 
-    /// Markdown as messages in the platform's markup, each within its limit; none for what is empty.
+    /// Renders Markdown as messages in the platform's markup, each within its limit; none where it is blank.
     fn render(&self, markdown: &str) -> Vec<String>;
+
+    /// Renders plain text below a title as messages that are sent with [`Outgoing::is_plain`]. Line breaks and
+    /// indentation are kept. Either may be empty.
+    fn render_text(&self, title: &str, text: &str) -> Vec<String>;
 
     /// Sends one message. Answers after the platform has it.
     fn send<'a>(&'a self, to: &'a Address, message: &'a Outgoing) -> BoxFuture<'a, Result<Sent, SendError>>;

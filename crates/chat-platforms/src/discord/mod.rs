@@ -117,6 +117,10 @@ impl ChatPlatform for Discord {
         write::render(markdown)
     }
 
+    fn render_text(&self, title: &str, text: &str) -> Vec<String> {
+        write::render_text(title, text)
+    }
+
     fn send<'a>(&'a self, to: &'a Address, message: &'a Outgoing) -> BoxFuture<'a, Result<Sent, SendError>> {
         self.send_message(to, message).boxed()
     }

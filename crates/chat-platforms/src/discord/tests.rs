@@ -200,7 +200,7 @@ async fn messages_go_out_and_buttons_come_back() {
     let details = Details { reply_to_message_id: Some("5".into()), ..Details::default() }.to_value();
     let to = Address { details, ..app.address(CHANNEL).unwrap() };
     let text = app.render("**May I?** @everyone <@1> [it](https://x.y/a_b)").pop().unwrap();
-    let sent = app.send(&to, &Outgoing { text, buttons: buttons() }).await.unwrap();
+    let sent = app.send(&to, &Outgoing { buttons: buttons(), ..Outgoing::text(text) }).await.unwrap();
     let body = fake.sent().pop().unwrap();
     assert_eq!(body["content"], "**May I?** @everyone \\<@1> [it](<https://x.y/a_b>)");
     assert_eq!(body["allowed_mentions"], json!({"parse": []}));
@@ -330,7 +330,7 @@ fn channels_are_numbers_and_ids_hold_the_time() {
 fn what_agents_write_is_discords_markdown() {
     let render = |text: &str| write::render(text).join("\n---\n");
     assert_eq!(render("# A **b**\n\n#### c\n\n*d* ~~e~~ `f`"), "# A **b**\n\n### c\n\n*d* ~~e~~ `f`");
-    assert_eq!(render("a_b\\*c \\# \\[x\\](y) https://x.y/a_b*c_"), "a\\_b\\*c # \\[x\\](y) https://x.y/a_b*c_");
+    assert_eq!(render("a_b\\*c \\# \\[x\\](y) https://x.y/a_b*c_"), "a\\_b\\*c # \\[x\\](y) <https://x.y/a_b*c_>");
     assert_eq!(render("> a\n> > b"), "> a\n> \n> b");
     assert_eq!(render("````x<y\na ``` b\n````"), "```x\na `\u{200b}`` b\n```");
     assert_eq!(

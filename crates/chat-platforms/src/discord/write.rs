@@ -34,6 +34,10 @@ pub(super) fn render(markdown: &str) -> Vec<String> {
     markup::render(markdown, &STYLE)
 }
 
+pub(super) fn render_text(title: &str, text: &str) -> Vec<String> {
+    markup::render_text(title, text, &STYLE)
+}
+
 /// What may begin something gets a backslash, but in addresses: there it would be part of them.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -69,14 +73,15 @@ fn code_block(text: &str, language: &str) -> String {
 
 /// In angle brackets Discord shows no preview. What is no address that it links is written out.
 fn link(label: &str, url: &str) -> String {
+    if label == url && !url.contains(['<', '>']) && ["https://", "http://"].iter().any(|start| url.starts_with(start)) {
+        return format!("<{url}>");
+    }
     let parsed = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     let Some(parsed) = parsed else {
         return if label == escape(url) { label.to_owned() } else { format!("{label} ({})", escape(url)) };
     };
     let address = parsed.as_str().replace('<', "%3C").replace('>', "%3E").replace(')', "%29").replace('(', "%28");
-    if label == url {
-        format!("<{address}>")
-    } else if label.contains("://") || label.contains('\n') {
+    if label.contains("://") || label.contains('\n') {
         // Discord makes no link of a label that looks like an address, or is a link.
         format!("{label} <{address}>")
     } else {

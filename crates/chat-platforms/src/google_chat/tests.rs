@@ -133,7 +133,7 @@ async fn changed_certificates_are_found() {
 async fn a_message_with_buttons_is_decided_and_settled() {
     let (fake, chat, _) = running().await;
     let read = message(&chat, &fake.mention("m1", "users/1", "hi")).await;
-    let asked = Outgoing { text: "Go?".to_owned(), buttons: buttons() };
+    let asked = Outgoing { buttons: buttons(), ..Outgoing::text("Go?") };
     let sent = chat.send(&read.reply_to, &asked).await.unwrap();
     let request = fake.press("users/1", "approve:1", &sent.id);
     let incoming = received(&chat, &request).await;

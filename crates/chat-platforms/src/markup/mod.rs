@@ -1,44 +1,52 @@
-//! Markdown as agents write it, in the markup of a platform, in parts that each keep to the platform's limit.
+//! Markdown as agents write it, in the markup of a platform, in messages that each keep to the platform's limit.
 //!
-//! Parts end between blocks where that is possible, then between lines, then between words. A block of code that is
-//! longer than a part becomes several blocks of code; nothing is opened in one part and closed in the next.
-//!
-//! The time and the memory that this takes grow with the length of the text, whatever is in it.
+//! Invariants
+//! - The bytes of code arrive as they are, whatever the code stands in: a block of code is never indented and never in a
+//!   quote. One that is longer than a message becomes several blocks in its language.
+//! - A bare URL arrives as it is.
+//! - A message ends between blocks where that is possible, then between lines, then between words; nothing is opened in
+//!   one message and closed in the next.
+//! - Time and memory grow with the length of the text, whatever is in it.
 
+mod bare_urls;
 mod lines;
 mod split;
 mod write;
 
 #[cfg(test)]
+#[cfg(feature = "fake")]
+mod round_trip_tests;
+#[cfg(test)]
 mod tests;
 
+pub use bare_urls::protect_bare_urls;
 pub(crate) use lines::{
     begin_lines, block_in_backticks, code_in_backticks, mark_lines, part_backticks, without_fences,
 };
-pub(crate) use write::render;
+pub(crate) use write::{render, render_text};
 
-/// How a platform writes things. Each function gets text that is escaped already, unless it says otherwise.
+/// The markup of a platform. Each function takes text that is escaped already, unless it says otherwise.
 pub(crate) struct Style {
-    /// The most that a part may be long, by `measure`.
+    /// Maximum length of a message, by `measure`.
     pub(crate) limit: usize,
-    /// Of two texts together it is the sum.
+    /// The measure of two texts together is the sum of theirs.
     pub(crate) measure: fn(&str) -> usize,
     /// Makes plain text mean nothing but itself.
     pub(crate) escape: fn(&str) -> String,
     pub(crate) strong: fn(&str) -> String,
     pub(crate) emphasis: fn(&str) -> String,
     pub(crate) strikethrough: fn(&str) -> String,
-    /// Of plain text.
+    /// Takes plain text.
     pub(crate) code: fn(&str) -> String,
-    /// Of plain text, with its language, which may be empty.
+    /// Takes plain text and its language, which may be empty.
     pub(crate) code_block: fn(&str, &str) -> String,
-    /// The label, escaped, and the plain url.
+    /// Takes the label, escaped, and the plain URL. A bare URL is its own label.
     pub(crate) link: fn(&str, &str) -> String,
-    /// A heading with its level.
+    /// Takes the text of a heading and its level.
     pub(crate) heading: fn(&str, u8) -> String,
-    /// One or several lines.
+    /// Takes one or several lines.
     pub(crate) quote: fn(&str) -> String,
-    /// What stands before an item of a list without numbers.
+    /// Stands before an item of a list without numbers.
     pub(crate) bullet: &'static str,
 }
 

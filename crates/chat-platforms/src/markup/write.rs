@@ -1,38 +1,53 @@
 //! Markdown to blocks, and blocks to text.
 
-use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd, TextMergeStream};
+use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, LinkType, Parser, Tag, TagEnd, TextMergeStream};
 
 use super::Style;
-use super::split::{Block, Written, pack};
+use super::bare_urls::{OPTIONS, protect_bare_urls};
+use super::split::{Block, Content, Written, pack};
 
-/// Deeper lists are written as if they were so deep.
+/// Deeper lists are written as if they had this depth.
 const MAX_INDENT: usize = 6;
-/// What is opened deeper counts only by its text: everything that is open is written once for each that it stands in.
+/// Containers and emphasis that are nested deeper are written without their marks: text is written once for each that
+/// it stands in.
 const MAX_DEPTH: usize = 24;
-/// Columns of tables are in line up to so many characters: with one long cell every row would be as long.
+/// Columns of tables are aligned up to this width: one long cell would make every row as long.
 const MAX_COLUMN: usize = 60;
+/// More spaces at the beginning of a line outside of a list begin a block of code in Markdown.
+const MAX_INDENT_AFTER_CODE: usize = 3;
 
-/// What is open and collects text.
+/// An element that is open and collects text.
 enum Open {
     Paragraph,
     Strong,
     Emphasis,
     Strikethrough,
     Link(String),
+    /// A URL that is its own label.
+    Autolink(String),
     Heading(u8),
     Quote,
-    Item,
+    Item(Item),
     /// Plain text in a language.
     Code(String),
     Cell,
-    /// Something whose text counts and that looks like nothing.
+    /// An element without any markup of its own.
     Plain,
+}
+
+/// An item of a list.
+struct Item {
+    depth: usize,
+    /// Its number or its bullet, with the space behind it.
+    sign: String,
+    /// The first part of it is written already, and code followed.
+    is_continued: bool,
 }
 
 struct Frame {
     open: Open,
     text: Written,
-    /// Of a quote or an item: what is finished in it.
+    /// The finished lines of a quote or an item.
     lines: Vec<Written>,
 }
 
@@ -43,26 +58,37 @@ struct List {
 struct Writer<'s> {
     style: &'s Style,
     frames: Vec<Frame>,
-    /// How many are open beyond [`MAX_DEPTH`].
+    /// How many elements are open beyond [`MAX_DEPTH`].
     too_deep: usize,
     lists: Vec<List>,
+    /// Number of outermost lists so far.
+    list_count: usize,
     table: Vec<Vec<String>>,
     blocks: Vec<Block>,
 }
 
-/// Parts of `markdown`; none for what is empty.
+/// Messages for `markdown`; none where it is blank.
 pub(crate) fn render(markdown: &str, style: &Style) -> Vec<String> {
     let (frames, lists, table, blocks) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut writer = Writer { style, frames, too_deep: 0, lists, table, blocks };
-    let options = Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TABLES | Options::ENABLE_TASKLISTS;
+    let mut writer = Writer { style, frames, too_deep: 0, lists, list_count: 0, table, blocks };
+    let markdown = protect_bare_urls(markdown);
     // In whole pieces of text: what is escaped depends on what stands beside it.
-    for event in TextMergeStream::new(Parser::new_ext(markdown, options)) {
+    for event in TextMergeStream::new(Parser::new_ext(&markdown, OPTIONS)) {
         writer.take(event);
     }
     while !writer.frames.is_empty() {
         writer.close();
     }
     pack(&writer.blocks, style)
+}
+
+/// Messages for plain text below a title in bold; either may be empty.
+pub(crate) fn render_text(title: &str, text: &str, style: &Style) -> Vec<String> {
+    let title = Written::escaped(title.trim(), style);
+    let title = Written { markup: (style.strong)(&title.markup), ..title };
+    let blocks = [title, Written::escaped(text, style)].into_iter().filter(|text| !text.is_blank());
+    let blocks: Vec<Block> = blocks.map(|text| Block { content: Content::Text(text), list: None }).collect();
+    pack(&blocks, style)
 }
 
 fn level(level: HeadingLevel) -> u8 {
@@ -90,7 +116,7 @@ impl Writer<'_> {
             | Event::FootnoteReference(text) => self.push(Written::escaped(&text, self.style)),
             Event::Code(text) => self.push(Written { markup: (self.style.code)(&text), plain: text.to_string() }),
             Event::SoftBreak | Event::HardBreak => self.push(Written::same("\n")),
-            Event::Rule => self.add_block(Block::Text(Written::same("———"))),
+            Event::Rule => self.add_text(Written::same("———")),
             Event::TaskListMarker(done) => self.push(Written::same(if done { "☑ " } else { "☐ " })),
         }
     }
@@ -109,54 +135,63 @@ impl Writer<'_> {
     }
 
     fn start(&mut self, tag: Tag<'_>) {
-        if self.frames.len() >= MAX_DEPTH {
-            self.too_deep += 1;
-            return;
-        }
         match tag {
-            Tag::Strong => self.open(Open::Strong),
-            Tag::Emphasis => self.open(Open::Emphasis),
-            Tag::Strikethrough => self.open(Open::Strikethrough),
-            Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => self.open(Open::Link(dest_url.to_string())),
-            Tag::Heading { level: of, .. } => self.open(Open::Heading(level(of))),
-            Tag::BlockQuote(_) => self.open(Open::Quote),
+            // Code leaves whatever it stands in, so no depth is too deep for it.
             Tag::CodeBlock(kind) => {
                 let language = match kind {
                     CodeBlockKind::Fenced(info) => info.split_whitespace().next().unwrap_or_default().to_owned(),
                     CodeBlockKind::Indented => String::new(),
                 };
-                self.open(Open::Code(language));
+                return self.open(Open::Code(language));
             }
+            Tag::Table(_) => return self.table.clear(),
+            Tag::TableHead | Tag::TableRow => return self.table.push(Vec::new()),
+            Tag::TableCell => return self.open(Open::Cell),
+            _ if self.frames.len() >= MAX_DEPTH => {
+                self.too_deep += 1;
+                return;
+            }
+            _ => {}
+        }
+        match tag {
+            Tag::Strong => self.open(Open::Strong),
+            Tag::Emphasis => self.open(Open::Emphasis),
+            Tag::Strikethrough => self.open(Open::Strikethrough),
+            Tag::Link { link_type: LinkType::Autolink, dest_url, .. } => {
+                self.open(Open::Autolink(dest_url.to_string()))
+            }
+            Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => self.open(Open::Link(dest_url.to_string())),
+            Tag::Heading { level: of, .. } => self.open(Open::Heading(level(of))),
+            Tag::BlockQuote(_) => self.open(Open::Quote),
             Tag::List(first) => {
                 self.finish_line();
+                self.list_count += usize::from(self.lists.is_empty());
                 self.lists.push(List { next: first });
             }
-            Tag::Item => self.open(Open::Item),
-            Tag::Table(_) => self.table.clear(),
-            Tag::TableHead | Tag::TableRow => self.table.push(Vec::new()),
-            Tag::TableCell => self.open(Open::Cell),
+            Tag::Item => {
+                let item = self.next_item();
+                self.open(Open::Item(item));
+            }
             Tag::Paragraph => self.open(Open::Paragraph),
             _ => self.open(Open::Plain),
         }
     }
 
     fn end(&mut self, tag: TagEnd) {
-        // What was opened last ends first.
-        if self.too_deep > 0 {
-            self.too_deep -= 1;
-            return;
-        }
         match tag {
+            TagEnd::CodeBlock | TagEnd::TableCell => self.close(),
+            TagEnd::TableHead | TagEnd::TableRow => {}
+            TagEnd::Table => self.end_table(),
+            // What was opened last ends first.
+            _ if self.too_deep > 0 => self.too_deep -= 1,
             TagEnd::List(_) => {
                 self.lists.pop();
             }
-            TagEnd::TableHead | TagEnd::TableRow => {}
-            TagEnd::Table => self.end_table(),
             _ => self.close(),
         }
     }
 
-    /// Ends what is open last, and hands it to what it stands in.
+    /// Ends the innermost element, and hands its text to the one around it.
     fn close(&mut self) {
         let Some(Frame { open, text, mut lines }) = self.frames.pop() else { return };
         let style = self.style;
@@ -166,28 +201,28 @@ impl Writer<'_> {
             Open::Strikethrough => self.push_unless_empty(text, style.strikethrough),
             Open::Plain => self.push_unless_empty(text, str::to_owned),
             Open::Link(url) => self.push(link(text, &url, style)),
+            Open::Autolink(url) => self.push(link(Written::escaped(&url, style), &url, style)),
             Open::Cell => {
                 if let Some(row) = self.table.last_mut() {
                     row.push(text.plain.replace('\n', " "));
                 }
             }
-            Open::Paragraph => self.add_block(Block::Text(text)),
+            Open::Paragraph => self.add_text(text),
             Open::Heading(level) => {
                 let markup = (style.heading)(&text.markup, level);
-                self.add_block(Block::Text(Written { markup, ..text }));
+                self.add_text(Written { markup, ..text });
             }
             Open::Code(language) => {
-                let text = text.plain.trim_end_matches('\n').to_owned();
-                self.add_block(Block::Code { language, text });
+                let text = text.plain.strip_suffix('\n').unwrap_or(&text.plain).to_owned();
+                self.add_code(language, text);
             }
             Open::Quote => {
                 lines.push(text);
-                let text = Written::join(&lines, "\n\n");
-                self.add_block(Block::Text(Written { markup: (style.quote)(&text.markup), ..text }));
+                self.add_text(quoted(&lines, style));
             }
-            Open::Item => {
+            Open::Item(item) => {
                 lines.push(text);
-                self.end_item(&Written::join(&lines, "\n"));
+                self.add_text(item.write(&lines));
             }
         }
     }
@@ -198,7 +233,7 @@ impl Writer<'_> {
         }
     }
 
-    fn end_item(&mut self, text: &Written) {
+    fn next_item(&mut self) -> Item {
         let depth = self.lists.len().saturating_sub(1).min(MAX_INDENT);
         let sign = match self.lists.last_mut().and_then(|list| list.next.as_mut()) {
             Some(number) => {
@@ -208,34 +243,65 @@ impl Writer<'_> {
             }
             None => self.style.bullet.to_owned(),
         };
-        let item = Written { markup: indented(&text.markup, depth, &sign), plain: indented(&text.plain, depth, &sign) };
-        match self.frames.last_mut() {
-            // The list stands in an item or a quote.
-            Some(frame) => frame.lines.push(item),
-            None => self.blocks.push(Block::Item(item)),
-        }
+        Item { depth, sign, is_continued: false }
     }
 
     /// Puts what was written of an item or a quote so far in a line of its own.
     fn finish_line(&mut self) {
         if let Some(frame) = self.frames.last_mut()
-            && matches!(frame.open, Open::Item | Open::Quote)
+            && matches!(frame.open, Open::Item(_) | Open::Quote)
         {
             frame.lines.push(std::mem::take(&mut frame.text));
         }
     }
 
-    fn add_block(&mut self, block: Block) {
+    fn add_text(&mut self, text: Written) {
         self.finish_line();
-        let style = self.style;
         match self.frames.last_mut() {
-            Some(frame) => frame.lines.push(block.write(style)),
-            None if block.is_empty() => {}
-            None => self.blocks.push(block),
+            Some(frame) => frame.lines.push(text),
+            None => self.add_block(Content::Text(text)),
         }
     }
 
-    /// A table is code with its columns in line: platforms have none.
+    /// Code stands outside of quotes and items, where no mark and no indentation gets between its lines: what was
+    /// written of those so far comes before it, and the rest behind it.
+    fn add_code(&mut self, language: String, text: String) {
+        if text.trim().is_empty() {
+            return;
+        }
+        let style = self.style;
+        let mut before = Written::default();
+        for frame in self.frames.iter_mut().rev() {
+            let mut lines = std::mem::take(&mut frame.lines);
+            lines.extend([std::mem::take(&mut frame.text), before]);
+            before = match &mut frame.open {
+                Open::Quote => quoted(&lines, style),
+                Open::Item(item) => {
+                    let written = item.write(&lines);
+                    item.is_continued = true;
+                    written
+                }
+                _ => Written::join(&lines, "\n"),
+            };
+        }
+        self.add_block(Content::Text(before));
+        self.add_block(Content::Code { language, text });
+    }
+
+    fn add_block(&mut self, mut content: Content) {
+        let list = (!self.lists.is_empty()).then_some(self.list_count);
+        if let Content::Text(text) = &mut content {
+            if text.is_blank() {
+                return;
+            }
+            if self.blocks.last().is_some_and(|last| matches!(last.content, Content::Code { .. })) {
+                *text = outdented(text);
+            }
+        }
+        self.blocks.push(Block { content, list });
+    }
+
+    /// A table is written as code with aligned columns: platforms have no tables.
     fn end_table(&mut self) {
         let rows = std::mem::take(&mut self.table);
         let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
@@ -249,7 +315,7 @@ impl Writer<'_> {
             cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
         });
         let text = lines.collect::<Vec<_>>().join("\n");
-        self.add_block(Block::Code { language: String::new(), text });
+        self.add_code(String::new(), text);
     }
 }
 
@@ -259,18 +325,45 @@ fn link(label: Written, url: &str, style: &Style) -> Written {
     Written { markup: (style.link)(&label.markup, url), plain }
 }
 
-/// Lines that follow the first one stand below its text; those of inner lists are indented already.
-fn indented(text: &str, depth: usize, sign: &str) -> String {
-    let rest = " ".repeat(depth * 2 + sign.chars().count());
-    let mut item = format!("{}{sign}", " ".repeat(depth * 2));
-    for (number, line) in text.lines().enumerate() {
-        if number > 0 {
+fn quoted(lines: &[Written], style: &Style) -> Written {
+    let text = Written::join(lines, "\n\n");
+    if text.is_blank() { text } else { Written { markup: (style.quote)(&text.markup), ..text } }
+}
+
+impl Item {
+    fn write(&self, lines: &[Written]) -> Written {
+        let text = Written::join(lines, "\n");
+        if self.is_continued && text.is_blank() {
+            return Written::default();
+        }
+        text.map(|text| self.indented(text))
+    }
+
+    /// Lines that follow the first one stand below its text; those of inner lists are indented already.
+    fn indented(&self, text: &str) -> String {
+        let rest = " ".repeat(self.depth * 2 + self.sign.chars().count());
+        let mut lines = text.lines();
+        let first = lines.next().unwrap_or_default();
+        let mut item = match self.is_continued {
+            false => format!("{}{}{first}", " ".repeat(self.depth * 2), self.sign).trim_end().to_owned(),
+            true if first.starts_with(' ') => first.to_owned(),
+            true => format!("{rest}{first}"),
+        };
+        for line in lines {
             item.push('\n');
             if !line.starts_with(' ') {
                 item.push_str(&rest);
             }
+            item.push_str(line);
         }
-        item.push_str(line);
+        item
     }
-    item
+}
+
+/// Text behind code, where the list that it belongs to was interrupted.
+fn outdented(text: &Written) -> Written {
+    let spaces = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    let most = text.plain.lines().next().map_or(0, spaces).saturating_sub(MAX_INDENT_AFTER_CODE);
+    let outdent = |line: &str| line.get(spaces(line).min(most)..).unwrap_or_default().to_owned();
+    text.map(|text| text.split('\n').map(outdent).collect::<Vec<_>>().join("\n"))
 }

@@ -9,7 +9,7 @@ use crate::outgoing::{Address, Button, ButtonStyle, Outgoing, SendError, Sent};
 impl Slack {
     pub(super) async fn post_message(&self, to: &Address, message: &Outgoing) -> Result<Sent, SendError> {
         let mut body = body(&to.channel, &message.text);
-        body["mrkdwn"] = json!(true);
+        body["mrkdwn"] = json!(!message.is_plain);
         body["unfurl_links"] = json!(false);
         body["unfurl_media"] = json!(false);
         if let Some(thread) = &to.thread {

@@ -170,7 +170,7 @@ async fn messages_go_out_and_buttons_come_back() {
     let (fake, app) = pair().await;
     let to = Address { thread: Some("1.000002".into()), ..app.address("C0CHANNEL").unwrap() };
     let text = app.render("**May I?** <@U1> & [a|b](https://x.y/?a|b)").pop().unwrap();
-    let sent = app.send(&to, &Outgoing { text, buttons: buttons() }).await.unwrap();
+    let sent = app.send(&to, &Outgoing { buttons: buttons(), ..Outgoing::text(text) }).await.unwrap();
     let body = fake.sent().pop().unwrap();
     assert_eq!(body["text"], "*May I?* &lt;@U1&gt; &amp; <https://x.y/?a%7Cb|a¦b>");
     assert_eq!((&body["thread_ts"], &body["unfurl_links"]), (&json!("1.000002"), &json!(false)));

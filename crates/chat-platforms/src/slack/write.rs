@@ -24,8 +24,15 @@ const STYLE: Style = Style {
     bullet: "• ",
 };
 
+/// Text that is sent with formatting turned off.
+const PLAIN: Style = Style { strong: str::to_owned, ..STYLE };
+
 pub(super) fn render(markdown: &str) -> Vec<String> {
     markup::render(markdown, &STYLE)
+}
+
+pub(super) fn render_text(title: &str, text: &str) -> Vec<String> {
+    markup::render_text(title, text, &PLAIN)
 }
 
 pub(super) fn escape(text: &str) -> String {
@@ -43,6 +50,7 @@ fn link(label: &str, url: &str) -> String {
     let shown = escape(url);
     let parsed = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https" | "mailto" | "tel"));
     match parsed {
+        Some(_) if label == shown && !url.contains('|') => format!("<{shown}>"),
         // Without characters that would end it.
         Some(url) => format!("<{}|{}>", escape(&url.as_str().replace('|', "%7C")), label.replace('|', "¦")),
         None if label == shown => label,

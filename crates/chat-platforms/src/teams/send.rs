@@ -24,7 +24,7 @@ const SERVICE: &str = "https://smba.trafficmanager.net/teams/";
 
 impl Teams {
     pub(super) async fn send_message(&self, to: &Address, message: &Outgoing) -> Result<Sent, SendError> {
-        let activity = write::activity(&message.text, &message.buttons);
+        let activity = write::activity(&message.text, message.is_plain, &message.buttons);
         let body = self.call(Method::POST, to, to.thread.as_deref(), &activity).await?;
         // Without an id it is sent all the same, and cannot be changed later.
         let id = id(&body["id"]);
@@ -35,7 +35,7 @@ impl Teams {
     pub(super) async fn replace_message(&self, message: &Address, text: &str) -> Result<(), SendError> {
         let id = message.thread.as_deref();
         let id = id.ok_or_else(|| SendError::Refused("Teams did not say which message had the buttons".to_owned()))?;
-        self.call(Method::PUT, message, Some(id), &write::activity(text, &[])).await.map(drop)
+        self.call(Method::PUT, message, Some(id), &write::activity(text, false, &[])).await.map(drop)
     }
 
     pub(super) async fn send_typing(&self, to: &Address) -> Result<(), SendError> {

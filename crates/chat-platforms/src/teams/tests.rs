@@ -232,7 +232,7 @@ async fn a_message_with_buttons_is_decided_and_settled() {
     let (fake, teams, _) = running().await;
     let read = message(&teams, &fake.message("m1", "29:anna", "hi")).await;
     teams.show_typing(&read.reply_to).await.unwrap();
-    let asked = Outgoing { text: "Go?".to_owned(), buttons: buttons() };
+    let asked = Outgoing { buttons: buttons(), ..Outgoing::text("Go?") };
     let sent = teams.send(&read.reply_to, &asked).await.unwrap();
     let incoming = received(&teams, &fake.press("m2", "29:anna", "approve:1", &sent.id)).await;
     let [Incoming::Decision(Decision { data, message, .. })] = incoming.as_slice() else { panic!("{incoming:?}") };
@@ -333,7 +333,7 @@ async fn markdown_stays_markdown_and_html_does_not() {
     let (_fake, teams, _) = running().await;
     assert_eq!(
         teams.render("# A\n\n**a** *b* ~~c~~ `d<` [e](https://e/(x)) a_b \\*c\\* <b>\n\n- f\n\n> g"),
-        ["**A**\n\n**a** *b* ~~c~~ `d<` [e](https://e/%28x%29) a_b \\*c\\* &lt;b&gt;\n\n- f\n\n> g"]
+        ["**A**\n\n**a** *b* ~~c~~ `d<` [e](https://e/(x)) a_b \\*c\\* &lt;b&gt;\n\n- f\n\n> g"]
     );
     assert_eq!(teams.render("[x](javascript:alert)"), ["x (javascript:alert)"]);
 }

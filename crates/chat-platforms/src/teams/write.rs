@@ -27,6 +27,9 @@ pub(super) const STYLE: Style = Style {
     bullet: "- ",
 };
 
+/// Text that is sent with the format `plain`.
+pub(super) const PLAIN: Style = Style { escape: |text| text.replace('\0', ""), strong: str::to_owned, ..STYLE };
+
 /// Markdown takes HTML too, so its signs are written as entities.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -57,12 +60,14 @@ fn link(label: &str, url: &str) -> String {
     if !["http://", "https://", "mailto:"].iter().any(|scheme| url.starts_with(scheme)) {
         return format!("{label} ({})", escape(url));
     }
+    // Parentheses in pairs do not end the address.
+    let has_pairs = url.matches('(').count() == url.matches(')').count() && url.find('(') <= url.find(')');
     let mut target = String::with_capacity(url.len());
     for character in url.chars() {
         match character {
             ' ' => target.push_str("%20"),
-            '(' => target.push_str("%28"),
-            ')' => target.push_str("%29"),
+            '(' if !has_pairs => target.push_str("%28"),
+            ')' if !has_pairs => target.push_str("%29"),
             '<' => target.push_str("%3C"),
             '>' => target.push_str("%3E"),
             '\\' => target.push_str("%5C"),
@@ -78,8 +83,9 @@ pub(super) fn is_segment(id: &str) -> bool {
     !id.is_empty() && id.len() <= MAX_SEGMENT && id != "." && id != ".." && id.bytes().all(is_allowed)
 }
 
-pub(super) fn activity(text: &str, buttons: &[Button]) -> Value {
-    let mut activity = json!({"type": "message", "textFormat": "markdown", "text": text});
+pub(super) fn activity(text: &str, is_plain: bool, buttons: &[Button]) -> Value {
+    let format = if is_plain { "plain" } else { "markdown" };
+    let mut activity = json!({"type": "message", "textFormat": format, "text": text});
     if !buttons.is_empty() {
         activity["attachments"] =
             json!([{"contentType": "application/vnd.microsoft.card.adaptive", "content": card(buttons)}]);

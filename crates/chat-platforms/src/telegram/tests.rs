@@ -153,7 +153,7 @@ async fn messages_go_out_and_buttons_come_back() {
         ..bot.address("-100").unwrap()
     };
     let text = bot.render("**May I?** <now> & [here](https://x.y/?a=\"b\"&c)").pop().unwrap();
-    let message = Outgoing { text, buttons: buttons() };
+    let message = Outgoing { buttons: buttons(), ..Outgoing::text(text) };
     let sent = bot.send(&to, &message).await.unwrap();
     let body = fake.sent().pop().unwrap();
     assert_eq!(body["text"], "<b>May I?</b> &lt;now&gt; &amp; <a href=\"https://x.y/?a=&quot;b&quot;&amp;c\">here</a>");

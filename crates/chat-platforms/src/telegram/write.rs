@@ -29,6 +29,10 @@ pub(super) fn render(markdown: &str) -> Vec<String> {
     markup::render(markdown, &STYLE)
 }
 
+pub(super) fn render_text(title: &str, text: &str) -> Vec<String> {
+    markup::render_text(title, text, &STYLE)
+}
+
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

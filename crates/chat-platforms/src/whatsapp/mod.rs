@@ -97,6 +97,10 @@ impl ChatPlatform for Whatsapp {
         markup::render(markdown, &write::STYLE)
     }
 
+    fn render_text(&self, title: &str, text: &str) -> Vec<String> {
+        markup::render_text(title, text, &write::STYLE)
+    }
+
     fn send<'a>(&'a self, to: &'a Address, message: &'a Outgoing) -> BoxFuture<'a, Result<Sent, SendError>> {
         self.send_message(to, message).boxed()
     }

@@ -177,8 +177,8 @@ async fn messages_are_sent_and_buttons_follow_long_ones() {
     let to = whatsapp.address("+491701234567").unwrap();
     let sent = whatsapp.send(&to, &Outgoing::text("hi")).await.unwrap();
     assert_eq!(sent.id, "wamid.sent1");
-    whatsapp.send(&sent.message, &Outgoing { text: "Go?".to_owned(), buttons: buttons() }).await.unwrap();
-    whatsapp.send(&to, &Outgoing { text: "x".repeat(1025), buttons: buttons() }).await.unwrap();
+    whatsapp.send(&sent.message, &Outgoing { buttons: buttons(), ..Outgoing::text("Go?") }).await.unwrap();
+    whatsapp.send(&to, &Outgoing { buttons: buttons(), ..Outgoing::text("x".repeat(1025)) }).await.unwrap();
     whatsapp.show_typing(&to).await.unwrap();
     let sent = fake.sent();
     assert_eq!((sent.len(), fake.requests().len()), (4, 4), "no sign of typing without a message: {sent:?}");

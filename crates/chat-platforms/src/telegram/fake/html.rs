@@ -4,7 +4,7 @@
 const PLAIN: [&str; 11] = ["b", "strong", "i", "em", "u", "ins", "s", "strike", "del", "code", "pre"];
 
 /// What is left of `markup` as text.
-pub(in crate::telegram) fn parse(markup: &str) -> Result<String, String> {
+pub(crate) fn parse(markup: &str) -> Result<String, String> {
     let mut text = String::new();
     let mut open: Vec<String> = Vec::new();
     let mut rest = markup;

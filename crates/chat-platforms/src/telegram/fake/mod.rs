@@ -1,7 +1,7 @@
 //! A Bot API on loopback, for tests: as strict as Telegram's. Chats are there when they are written to.
 
 mod checks;
-pub(super) mod html;
+pub(crate) mod html;
 
 use std::io;
 use std::time::Duration;
