@@ -1,13 +1,19 @@
 //! A vendor's answer as a [`ModelStream`].
+//!
+//! An answer is complete when its finish reason has come and the body ends in good order, when the vendor's end marker
+//! has come, or when nothing more comes for [`TRAILER_LIMIT`] after the finish reason.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use agentd_base::Secret;
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt, stream};
-use sse_stream::SseByteStream;
+use sse_stream::{Sse, SseByteStream};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::body::{BodyError, TimedBody};
 use crate::complaint::Complaint;
@@ -16,15 +22,19 @@ use crate::{ModelError, ModelErrorCode, ModelEvent, ModelStream, Vendor};
 
 /// How long a finished answer's connection may take to become reusable.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
+/// How long usage and an end marker are waited for after the finish reason.
+const TRAILER_LIMIT: Duration = Duration::from_secs(2);
+/// Ends an event that the server left open at the end of the body.
+const END_OF_EVENT: &[u8] = b"\n\n";
 
-/// On whose behalf errors are worded.
+/// Whom errors name, and the key that they must not repeat.
 #[derive(Clone)]
-pub(crate) struct Speaker {
+pub(crate) struct ErrorContext {
     pub(crate) vendor: Vendor,
     pub(crate) key: Option<Secret>,
 }
 
-impl Speaker {
+impl ErrorContext {
     pub(crate) fn classify(&self, complaint: Complaint) -> ModelError {
         complaint.classify(self.vendor, self.key.as_ref())
     }
@@ -38,37 +48,49 @@ impl Speaker {
         ModelError::new(ModelErrorCode::ProviderUnavailable, message)
     }
 
-    fn broken(&self, error: sse_stream::Error) -> ModelError {
-        let body = match error {
-            sse_stream::Error::Body(inner) => inner.downcast::<BodyError>(),
-            other => return self.classify(Complaint::broken_format("an event is not UTF-8")).with_source(other),
-        };
-        match body.map(|body| *body) {
-            Ok(BodyError::TimedOut) => self.timed_out(),
-            Ok(error @ BodyError::TooLarge) => self.classify(Complaint::broken_format(error.to_string())),
-            Ok(BodyError::Broken(error)) => self.cut_off().with_source(error),
-            Err(_) => self.cut_off(),
+    fn body_failed(&self, error: BodyError) -> ModelError {
+        match error {
+            BodyError::TimedOut => self.timed_out(),
+            error @ BodyError::TooLarge => self.classify(Complaint::broken_format(error.to_string())),
+            BodyError::Broken(error) => self.cut_off().with_source(error),
         }
     }
 }
 
 struct Answer {
-    events: SseByteStream<TimedBody>,
-    unread: Arc<AtomicUsize>,
+    events: SseByteStream<BoxStream<'static, Result<Bytes, BodyError>>>,
+    unread_bytes: Arc<AtomicUsize>,
+    has_body_ended: Arc<AtomicBool>,
     decoder: Box<dyn Decoder>,
-    speaker: Speaker,
+    context: ErrorContext,
     /// Read, but not yet handed out; bounded by one event of the vendor.
     ready: VecDeque<ModelEvent>,
-    end: Option<ModelError>,
+    /// Set once the finish reason has come: when the answer is complete, whatever the connection does.
+    complete_at: Option<Instant>,
+    error: Option<ModelError>,
     is_over: bool,
 }
 
 /// Reads `body` with `decoder`.
-pub(crate) fn stream(body: TimedBody, decoder: Box<dyn Decoder>, speaker: Speaker) -> ModelStream {
-    let unread = body.unread();
-    let events = SseByteStream::new(body);
-    let ready = VecDeque::new();
-    let answer = Answer { events, unread, decoder, speaker, ready, end: None, is_over: false };
+pub(crate) fn stream(body: TimedBody, decoder: Box<dyn Decoder>, context: ErrorContext) -> ModelStream {
+    let unread_bytes = body.unread();
+    let has_body_ended = Arc::<AtomicBool>::default();
+    let flag = Arc::clone(&has_body_ended);
+    let end = stream::once(async move {
+        flag.store(true, Ordering::Relaxed);
+        Ok(Bytes::from_static(END_OF_EVENT))
+    });
+    let answer = Answer {
+        events: SseByteStream::new(body.chain(end).boxed()),
+        unread_bytes,
+        has_body_ended,
+        decoder,
+        context,
+        ready: VecDeque::new(),
+        complete_at: None,
+        error: None,
+        is_over: false,
+    };
     stream::unfold(Some(answer), |answer| async move {
         let mut answer = answer?;
         let item = answer.next().await?;
@@ -88,43 +110,72 @@ impl Answer {
             if let Some(event) = self.ready.pop_front() {
                 return Some(Ok(event));
             }
-            if let Some(error) = self.end.take() {
+            if let Some(error) = self.error.take() {
                 return Some(Err(error));
             }
             if self.is_over {
                 return None;
             }
-            match self.events.next().await {
-                Some(Ok(event)) => {
-                    self.unread.store(0, Ordering::Relaxed);
-                    let Some(data) = event.data else { continue };
-                    match self.decoder.decode(&data, &mut self.ready) {
-                        Ok(Progress::More) => {}
-                        Ok(Progress::End(finish)) => {
-                            self.is_over = true;
-                            self.ready.push_back(ModelEvent::Finished(finish));
-                        }
-                        Err(complaint) => self.end = Some(self.speaker.classify(complaint)),
-                    }
-                }
-                Some(Err(error)) => self.end = Some(self.speaker.broken(error)),
-                None => {
-                    self.is_over = true;
-                    match self.decoder.end_of_body() {
-                        Some(finish) => self.ready.push_back(ModelEvent::Finished(finish)),
-                        None => self.end = Some(self.speaker.cut_off()),
-                    }
+            let read = match self.complete_at {
+                Some(at) => timeout_at(at, self.events.next()).await,
+                None => Ok(self.events.next().await),
+            };
+            match read {
+                Ok(Some(Ok(event))) => self.take(event),
+                Ok(Some(Err(error))) => self.fail(error),
+                Ok(None) | Err(_) => self.finish(),
+            }
+        }
+    }
+
+    fn take(&mut self, event: Sse) {
+        self.unread_bytes.store(0, Ordering::Relaxed);
+        let Some(data) = event.data else { return };
+        match self.decoder.decode(&data, &mut self.ready) {
+            Ok(Progress::More) if self.decoder.has_finish_reason() => {
+                // Google's older models name a finish reason with each piece.
+                if self.complete_at.is_none() || !self.ready.is_empty() {
+                    self.complete_at = Some(Instant::now() + TRAILER_LIMIT);
                 }
             }
+            Ok(Progress::More) => {}
+            Ok(Progress::End) => self.finish(),
+            // The last event was cut off in the middle.
+            Err(_) if self.has_body_ended.load(Ordering::Relaxed) => self.finish(),
+            Err(complaint) => self.error = Some(self.context.classify(complaint)),
+        }
+    }
+
+    fn fail(&mut self, error: sse_stream::Error) {
+        let sse_stream::Error::Body(inner) = error else {
+            match self.has_body_ended.load(Ordering::Relaxed) {
+                true => self.finish(),
+                false => {
+                    let complaint = Complaint::broken_format("an event is not UTF-8");
+                    self.error = Some(self.context.classify(complaint).with_source(error));
+                }
+            }
+            return;
+        };
+        match inner.downcast::<BodyError>().map(|body| *body) {
+            Ok(BodyError::TimedOut) if self.decoder.has_finish_reason() => self.finish(),
+            Ok(error) => self.error = Some(self.context.body_failed(error)),
+            Err(_) => self.error = Some(self.context.cut_off()),
+        }
+    }
+
+    fn finish(&mut self) {
+        self.is_over = true;
+        match self.decoder.finish(&mut self.ready) {
+            Some(finish) => self.ready.push_back(ModelEvent::Finished(finish)),
+            None => self.error = Some(self.context.cut_off()),
         }
     }
 
     /// Reads the few bytes behind the end marker, so that the connection can serve again.
     fn close(mut self, is_good: bool) {
         if is_good && self.events.next().now_or_never().is_none() {
-            tokio::spawn(tokio::time::timeout(DRAIN_LIMIT, async move {
-                while let Some(Ok(_)) = self.events.next().await {}
-            }));
+            tokio::spawn(timeout(DRAIN_LIMIT, async move { while let Some(Ok(_)) = self.events.next().await {} }));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The bytes of an answer, under two clocks and a bound.
+//! The bytes of an answer, within time limits and a size limit.
 
 use std::pin::Pin;
 use std::sync::Arc;

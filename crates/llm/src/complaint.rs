@@ -97,7 +97,9 @@ impl Complaint {
             ModelErrorCode::Internal if self.status == Some(404) => {
                 format!("{vendor} knows no such model or path{status}; check the model's name and base_url")
             }
-            ModelErrorCode::Internal | ModelErrorCode::Cancelled => format!("{vendor} refused the request{status}"),
+            ModelErrorCode::Internal | ModelErrorCode::Cancelled | ModelErrorCode::NoAnswer => {
+                format!("{vendor} refused the request{status}")
+            }
         };
         let quote = quotable(&self.message, key);
         let message = match code {

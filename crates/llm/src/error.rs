@@ -51,6 +51,9 @@ pub enum ModelErrorCode {
     /// The provider cannot be reached, failed, or broke its own format.
     ProviderUnavailable,
     Timeout,
+    /// The model ended without an answer that is of use: refused, filtered, or out of output tokens. The same request
+    /// would most likely end alike.
+    NoAnswer,
     /// Somebody stopped the call; backends here never say so themselves.
     Cancelled,
     /// The request itself was refused (an unknown model, a parameter it does not take).
@@ -67,6 +70,7 @@ impl ModelErrorCode {
             Self::ContextLength => "context_length",
             Self::ProviderUnavailable => "provider_unavailable",
             Self::Timeout => "timeout",
+            Self::NoAnswer => "no_answer",
             Self::Cancelled => "cancelled",
             Self::Internal => "internal",
         }

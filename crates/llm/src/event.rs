@@ -29,7 +29,10 @@ pub enum FinishReason {
     /// The output limit or the context window was reached; what was said is incomplete.
     Length,
     ToolUse,
+    /// The model or a filter of its vendor refused to answer, or to go on.
     ContentFilter,
+    /// The vendor could not read a tool call of its model.
+    MalformedCall,
     Other,
 }
 

@@ -100,12 +100,23 @@ impl ToolCall {
     pub fn new(id: impl Into<String>, name: impl Into<String>, input: Value) -> Self {
         Self { id: id.into(), name: name.into(), input, replay: None }
     }
+
+    /// What is to be sent back with this call to `model` of `vendor`; `None` if it came from elsewhere.
+    pub(crate) fn replay_for(&self, vendor: Vendor, model: &str) -> Option<&Value> {
+        let replay = self.replay.as_ref()?;
+        // Calls stored by version 0.1 name no model; a waiting turn never changes its own.
+        (replay.vendor == vendor && (replay.model == model || replay.model.is_empty())).then_some(&replay.data)
+    }
 }
 
-/// Opaque data of a vendor, sent back to that vendor alone: Google's thought signature, or the
-/// reasoning that DeepSeek demands together with the calls it led to.
+/// Opaque reasoning that a vendor demands back with a call: Google's thought signatures, Anthropic's thinking blocks,
+/// OpenRouter's reasoning details. Sent back only to the vendor and model that it came from, and never shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replay {
     pub vendor: Vendor,
-    pub data: String,
+    /// The model that was asked for.
+    #[serde(default)]
+    pub model: String,
+    /// In a form of the vendor's client.
+    pub data: Value,
 }

@@ -13,10 +13,13 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use crate::answer::{self, Speaker};
+use crate::answer::{self, ErrorContext};
 use crate::body::{BodyError, TimedBody};
 use crate::complaint::Complaint;
-use crate::{ConnectivityReport, ModelBackend, ModelError, ModelErrorCode, ModelRequest, ModelStream, Vendor, wire};
+use crate::{
+    ConnectivityReport, ModelBackend, ModelError, ModelErrorCode, ModelRequest, ModelStream, Vendor,
+    separate_think_tags, wire,
+};
 
 /// The longest silence within an answer.
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
@@ -74,7 +77,7 @@ impl VendorBackend {
         let latency_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let Some(models) = serde_json::from_slice(&body).ok().and_then(|list| model_names(&list)) else {
             let complaint = Complaint::broken_format("the answer is no list of models; check base_url");
-            return Err(self.speaker().classify(complaint));
+            return Err(self.error_context().classify(complaint));
         };
         Ok(ConnectivityReport { latency_ms, models })
     }
@@ -107,9 +110,10 @@ impl VendorBackend {
             let complaint = reported.and_then(|value| Complaint::from_value(&value)).unwrap_or_else(|| {
                 Complaint::broken_format("it answered with a document instead of a stream; check base_url")
             });
-            return Err(self.speaker().classify(complaint));
+            return Err(self.error_context().classify(complaint));
         }
-        Ok(answer::stream(body, call.decoder, self.speaker()))
+        let events = answer::stream(body, call.decoder, self.error_context());
+        Ok(if call.may_have_think_tags { separate_think_tags(events) } else { events })
     }
 
     async fn get(&self, path: &[&str], query: Option<(&str, &str)>) -> Result<Bytes, ModelError> {
@@ -118,14 +122,14 @@ impl VendorBackend {
         let response = self.send(request, deadline).await?;
         let body = TimedBody::new(response, TEST_TIMEOUT, deadline);
         read_whole(body, MAX_MODELS_BYTES).await.map_err(|error| match error {
-            BodyError::TimedOut => self.speaker().timed_out(),
-            other => self.speaker().classify(Complaint::broken_format(other.to_string())),
+            BodyError::TimedOut => self.error_context().timed_out(),
+            other => self.error_context().classify(Complaint::broken_format(other.to_string())),
         })
     }
 
     /// Sends, and turns every status but 2xx into an error.
     async fn send(&self, request: GuardedRequest, deadline: Instant) -> Result<reqwest::Response, ModelError> {
-        let sent = timeout_at(deadline, request.send()).await.map_err(|_| self.speaker().timed_out())?;
+        let sent = timeout_at(deadline, request.send()).await.map_err(|_| self.error_context().timed_out())?;
         let response = sent.map_err(|error| unreachable(self.vendor, error))?;
         let status = response.status();
         if status.is_success() && status != StatusCode::NO_CONTENT {
@@ -136,7 +140,7 @@ impl VendorBackend {
         let bytes = read_whole(body, MAX_ERROR_BYTES).await.unwrap_or_default();
         let complaint = Complaint::from_body(status.as_u16(), &bytes);
         let retry_after = in_header.or(complaint.retry_after);
-        Err(self.speaker().classify(complaint).with_retry_after(retry_after))
+        Err(self.error_context().classify(complaint).with_retry_after(retry_after))
     }
 
     fn request(&self, method: Method, url: Url) -> Result<GuardedRequest, ModelError> {
@@ -188,8 +192,8 @@ impl VendorBackend {
         self.base_url.as_ref().is_none_or(|url| host(url) == own.as_ref().and_then(host))
     }
 
-    fn speaker(&self) -> Speaker {
-        Speaker { vendor: self.vendor, key: self.key.clone() }
+    fn error_context(&self) -> ErrorContext {
+        ErrorContext { vendor: self.vendor, key: self.key.clone() }
     }
 }
 

@@ -21,7 +21,9 @@
 //!
 //! Retries: a call that failed before its first piece with `overloaded`, `provider_unavailable` or
 //! `rate_limit` is made once more, after `Retry-After` if that is 10 seconds at most, else half a
-//! second (`rate_limit` only with such a header). A prompt that was too long is sent again, up to three
+//! second (`rate_limit` only with such a header). A model that answers nothing, or with a call that its vendor could
+//! not read, is asked up to two times more while nothing was shown. An answer that stays empty, and one that was
+//! refused, is a failure; text that reached the output limit is an answer, and its `done` event says so. A prompt that was too long is sent again, up to three
 //! times, with a summary in the place of about half of it, or without that half where there is none.
 //!
 //! Tools: what the model asks for is checked against each tool's schema, asked about where that is

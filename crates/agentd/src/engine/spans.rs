@@ -144,6 +144,7 @@ fn finish_name(finish: FinishReason) -> &'static str {
         FinishReason::Length => "length",
         FinishReason::ToolUse => "tool_call",
         FinishReason::ContentFilter => "content_filter",
+        FinishReason::MalformedCall => "error",
         FinishReason::Other => "other",
     }
 }

@@ -213,3 +213,16 @@ async fn a_model_whose_template_knows_none_is_helped_by_rules() {
     assert!(called.is_some(), "{events:?}");
     assert_eq!(asked(&file).expect("what the model was asked"), prompts, "the rules need no model for that");
 }
+
+#[tokio::test]
+async fn reasoning_of_the_local_model_is_not_shown() {
+    let opens = KNOWS_NONE.replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}");
+    for (template, reply) in
+        [(KNOWS_NONE, "<think>a plan</think>\n\nLight scatters."), (&opens, "a plan</think>\n\nLight scatters.")]
+    {
+        let (app, _) = with_scripted_model(template, &[("sky", reply)]).await;
+        let message = json!({"content": "Why is the sky blue?"});
+        let events = app.post("/api/chat/messages/stream").json(&message).stream().await.collect().await;
+        assert_eq!(token_text(&events), "Light scatters.", "{events:?}");
+    }
+}

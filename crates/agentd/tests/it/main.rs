@@ -10,6 +10,7 @@ mod support;
 mod agent_changes;
 mod agents;
 mod alerts;
+mod answers;
 mod auth;
 mod backup;
 mod backups;

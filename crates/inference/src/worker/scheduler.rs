@@ -48,6 +48,11 @@ pub(crate) trait Model {
         None
     }
 
+    /// What every reply begins with although the model does not write it.
+    fn reply_prefix(&self) -> &str {
+        ""
+    }
+
     /// The prompt as tokens.
     fn tokenize(&self, request: &GenerateRequest) -> Result<Vec<i32>, LocalError>;
 
@@ -253,7 +258,7 @@ fn admit<'m, M: Model>(
         id: waiting.id,
         sequence,
         phase: Phase::Prompt,
-        text: TextAssembler::new(stop),
+        text: TextAssembler::new(stop).beginning_with(model.reply_prefix()),
         calls,
         max_output_tokens: request.max_output_tokens.unwrap_or(room).min(room),
         usage: WorkerUsage {

@@ -113,6 +113,10 @@ impl Model for Scripted {
         self.template.tool_format()
     }
 
+    fn reply_prefix(&self) -> &str {
+        self.template.reply_prefix()
+    }
+
     /// A byte is a token.
     fn tokenize(&self, request: &GenerateRequest) -> Result<Vec<i32>, LocalError> {
         let prompt = self

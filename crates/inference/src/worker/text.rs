@@ -30,6 +30,12 @@ impl TextAssembler {
         Self { stop, partial: Vec::new(), held: String::new(), stopped: false }
     }
 
+    /// Puts `prefix` before the first piece.
+    pub(crate) fn beginning_with(mut self, prefix: &str) -> Self {
+        self.held.push_str(prefix);
+        self
+    }
+
     /// Takes the next piece.
     pub(crate) fn push(&mut self, piece: &[u8]) -> Assembled {
         if self.stopped {
@@ -131,6 +137,13 @@ mod tests {
     #[test]
     fn plain_pieces_come_out_one_by_one() {
         assert_eq!(run(&["<end>"], &[b"a", b"b "]).0, ["a", "b ", ""]);
+    }
+
+    #[test]
+    fn a_prefix_comes_with_the_first_piece() {
+        let mut assembler = TextAssembler::new(vec!["<end>".to_owned()]).beginning_with("<think>");
+        assert_eq!(assembler.push(b"a").text, "<think>a");
+        assert_eq!(TextAssembler::new(Vec::new()).beginning_with("<think>").finish(), "<think>");
     }
 
     #[test]

@@ -89,6 +89,7 @@ fn anthropic(answer: &Answer) -> Vec<String> {
         FinishReason::Length => "max_tokens",
         FinishReason::ToolUse => "tool_use",
         FinishReason::ContentFilter => "refusal",
+        FinishReason::MalformedCall => "malformed_tool_use",
         FinishReason::Other => "pause_turn",
     };
     closing += &event(json!({"type": "message_delta",
@@ -128,6 +129,7 @@ fn openai(vendor: Vendor, answer: &Answer) -> Vec<String> {
         FinishReason::Length => "length",
         FinishReason::ToolUse => "tool_calls",
         FinishReason::ContentFilter => "content_filter",
+        FinishReason::MalformedCall => "malformed_function_call",
         FinishReason::Other => "other",
     };
     let mut last = chunk(json!([{"index": 0, "delta": {}, "logprobs": null, "finish_reason": reason}]));
@@ -205,7 +207,7 @@ fn google(answer: &Answer) -> Vec<String> {
             Piece::ToolCall(call) => {
                 let mut part = json!({"functionCall": {"name": call.name, "args": call.input, "id": call.id}});
                 if let Some(replay) = &call.replay {
-                    part["thoughtSignature"] = replay.data.clone().into();
+                    part["thoughtSignature"] = replay.data["thought_signature"].clone();
                 }
                 part
             }
@@ -215,6 +217,7 @@ fn google(answer: &Answer) -> Vec<String> {
         FinishReason::Stop | FinishReason::ToolUse => "STOP",
         FinishReason::Length => "MAX_TOKENS",
         FinishReason::ContentFilter => "SAFETY",
+        FinishReason::MalformedCall => "MALFORMED_FUNCTION_CALL",
         FinishReason::Other => "OTHER",
     };
     let usage = &answer.usage;

@@ -24,7 +24,7 @@ pub enum Piece {
 pub enum Ending {
     #[default]
     Proper,
-    /// The end marker is missing, the body ends in good order.
+    /// Finish reason and end marker are missing, the body ends in good order.
     WithoutEndMarker,
     /// The connection breaks.
     Broken,

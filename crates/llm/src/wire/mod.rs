@@ -4,12 +4,16 @@
 
 mod anthropic;
 mod calls;
+mod finish;
 mod google;
+mod opaque;
 mod openai;
+mod usage;
 
 use std::collections::VecDeque;
 
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::complaint::Complaint;
@@ -19,12 +23,12 @@ use crate::{Finish, ModelEvent, ModelRequest, Vendor};
 /// first message must be the user's.
 const OPENING: &str = "[The conversation begins.]";
 
-/// What one event meant for the stream as a whole.
+/// What one event means for the stream as a whole.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Progress {
     More,
     /// The vendor's end marker came.
-    End(Finish),
+    End,
 }
 
 /// Reads the events of one answer, in order.
@@ -32,10 +36,12 @@ pub(crate) trait Decoder: Send {
     /// Reads the data of one server-sent event and appends what it says to `out`.
     fn decode(&mut self, data: &str, out: &mut VecDeque<ModelEvent>) -> Result<Progress, Complaint>;
 
-    /// The body ended in good order. `Some` if that completes the answer.
-    fn end_of_body(&mut self) -> Option<Finish> {
-        None
-    }
+    /// Whether the vendor said why the answer ended. Only usage and an end marker may still follow.
+    fn has_finish_reason(&self) -> bool;
+
+    /// Ends the answer: appends its tool calls to `out` and returns how it ended. `None` if neither a finish reason
+    /// nor an end marker came.
+    fn finish(&mut self, out: &mut VecDeque<ModelEvent>) -> Option<Finish>;
 }
 
 /// What to send, and how to read what comes back.
@@ -45,6 +51,8 @@ pub(crate) struct Call {
     pub(crate) query: Option<(&'static str, &'static str)>,
     pub(crate) body: Result<Vec<u8>, serde_json::Error>,
     pub(crate) decoder: Box<dyn Decoder>,
+    /// Servers in this format pass on reasoning that a model writes into its text.
+    pub(crate) may_have_think_tags: bool,
 }
 
 /// `is_vendors_own` is false where somebody else answers under the vendor's name (Ollama, a proxy).
@@ -64,6 +72,15 @@ fn parse<'a, T: Deserialize<'a>>(data: &'a str) -> Result<T, Complaint> {
         // Not the error's own text: it may quote what the model said.
         Complaint::broken_format(format!("an event is not the JSON it should be, at column {}", error.column()))
     })
+}
+
+/// Reads a field on whose type servers do not agree; `None` for any other type.
+fn lenient<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    Ok(serde_json::from_value(Value::deserialize(deserializer)?).ok())
 }
 
 /// An answer in the middle of which the vendor reports a failure.

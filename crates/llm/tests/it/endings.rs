@@ -80,6 +80,50 @@ async fn a_minute_of_silence_is_the_most() {
     assert!((59..=60).contains(&before.elapsed().as_secs()), "of the clock that is stopped");
 }
 
+/// A finish reason whose connection stays open, and then: silence, comments, or empty events.
+#[tokio::test]
+async fn answer_with_finish_reason_is_complete_after_two_seconds() {
+    const FINISHED: [(Vendor, &str); 3] = [
+        (
+            Vendor::Openai,
+            "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"one\"},\"finish_reason\":\"stop\"}]}\n\n",
+        ),
+        (
+            Vendor::Anthropic,
+            "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"one\"}}\n\n\
+             data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n",
+        ),
+        (
+            Vendor::Google,
+            "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"one\"}]},\"finishReason\":\"STOP\"}]}\n\n",
+        ),
+    ];
+    for (vendor, finished) in FINISHED {
+        for rest in ["", ": ping\n\n", "data:\n\n"] {
+            let reply = Reply::chunks(vec![Bytes::from(format!("{finished}{rest}"))]).ending(Ending::Hang);
+            let fake = FakeVendor::start(vendor, Script::queue([reply])).await.unwrap();
+            let request = ModelRequest { timeout: Duration::from_secs(600), ..request() };
+            let mut stream = backend(&fake, vendor).generate(request).await.unwrap();
+            assert_eq!(stream.next().await.unwrap().unwrap(), ModelEvent::Text("one".to_owned()), "{vendor}");
+            tokio::time::pause();
+            let before = tokio::time::Instant::now();
+            let end = stream.next().await.unwrap();
+            assert!(matches!(end, Ok(ModelEvent::Finished(finish)) if finish.reason == FinishReason::Stop), "{end:?}");
+            assert!((1..=2).contains(&before.elapsed().as_secs()), "of the clock that is stopped");
+            tokio::time::resume();
+        }
+    }
+}
+
+/// A broken connection is told apart from one that ends in good order, also after the finish reason.
+#[tokio::test]
+async fn broken_connection_after_the_finish_reason_is_an_error() {
+    let finished = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"one\"},\"finish_reason\":\"stop\"}]}\n\n";
+    let reply = Reply::chunks(vec![Bytes::from(finished)]).ending(Ending::Broken);
+    let (events, error) = play(Vendor::Openai, reply).await;
+    assert_eq!(error.unwrap().code, ModelErrorCode::ProviderUnavailable, "{events:?}");
+}
+
 #[tokio::test]
 async fn every_byte_ends_the_silence() {
     let gate = Gate::new();

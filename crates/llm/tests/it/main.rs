@@ -5,6 +5,8 @@ mod connectivity;
 mod endings;
 mod failures;
 mod fakes;
+mod opaque;
+mod quirks;
 mod requests;
 mod scripted;
 mod splits;

@@ -9,10 +9,14 @@ use serde_json::{Value, json};
 
 use crate::support::{KEY, backend, client, read, request};
 
+fn replay(vendor: Vendor, data: Value) -> Replay {
+    Replay { vendor, model: "gpt-4.1".to_owned(), data }
+}
+
 fn conversation() -> ModelRequest {
     let foreign = ToolCall::new("functions.look:0", "look", json!({"at": "sky"}));
     let mut own = ToolCall::new("call_2", "count", json!({"n": 2}));
-    own.replay = Some(Replay { vendor: Vendor::Deepseek, data: "I should look and count.".to_owned() });
+    own.replay = Some(replay(Vendor::Deepseek, json!({"reasoning_content": "I should look and count."})));
     ModelRequest {
         client: "test".into(),
         model: "gpt-4.1".to_owned(),
@@ -227,16 +231,6 @@ async fn google_gets_its_contents() {
             "generationConfig": {"temperature": 0.5, "maxOutputTokens": 99}
         })
     );
-}
-
-#[tokio::test]
-async fn a_signature_of_google_goes_back_to_google() {
-    let mut call = ToolCall::new("r1_0", "look", json!({}));
-    call.replay = Some(Replay { vendor: Vendor::Google, data: "CiQB".to_owned() });
-    let mut request = conversation();
-    request.messages[2] = ModelMessage::Assistant { content: String::new(), tool_calls: vec![call] };
-    let sent = sent(Vendor::Google, request).await;
-    assert_eq!(sent.body.pointer("/contents/3/parts/0/thoughtSignature"), Some(&json!("CiQB")));
 }
 
 /// A model's name is one segment of the path, whatever it holds.

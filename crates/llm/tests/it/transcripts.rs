@@ -5,7 +5,7 @@ use agentd_llm::{Finish, FinishReason, ModelEvent, Replay, ToolCall, Usage, Usag
 use bytes::Bytes;
 use serde_json::json;
 
-use crate::support::play;
+use crate::support::{play, request};
 
 macro_rules! transcripts {
     ($kind:literal) => {
@@ -77,11 +77,12 @@ fn tool_events(vendor: Vendor) -> Vec<ModelEvent> {
         Vendor::Openrouter => ["call_or1", "call_or2"],
     };
     let mut first = ToolCall::new(ids[0], "get_weather", json!({"city": "München", "days": 2}));
-    first.replay = match vendor {
-        Vendor::Google => Some(Replay { vendor, data: "CiQBVKhc".to_owned() }),
-        Vendor::Deepseek => Some(Replay { vendor, data: "Weather and time.".to_owned() }),
+    let opaque = match vendor {
+        Vendor::Google => Some(json!({"thought_signature": "CiQBVKhc"})),
+        Vendor::Deepseek => Some(json!({"reasoning_content": "Weather and time."})),
         _ => None,
     };
+    first.replay = opaque.map(|data| Replay { vendor, model: request().model, data });
     let second = ToolCall::new(ids[1], "get_time", json!({}));
     let mut events = match vendor {
         Vendor::Anthropic => vec![ModelEvent::Text("I will look.".to_owned())],

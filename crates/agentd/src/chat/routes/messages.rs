@@ -127,9 +127,12 @@ impl StreamMessage {
 /// Events, each with its number as `id`: `start {conversation_id, message_id, session_id}`, `token {content}` for each
 /// piece that the model sends, `tool_use {tool, input, call_id, round}` before a tool runs and
 /// `tool_result {tool, output, call_id, round, status, untrusted_source}` after it, `approval_request {approval_id,
-/// tool, input, input_sha256, call_id, expires_at, untrusted_sources, request_reason}` where the owner is asked, then `done {message_id, input_tokens, output_tokens, total_tokens}` or
-/// `error {code, message}` with a code of `rate_limit`, `auth`, `overloaded`, `context_length`, `provider_unavailable`,
-/// `timeout`, `cancelled`, `tool_limit`, `internal`. A comment every 15 seconds keeps proxies from closing. A client
+/// tool, input, input_sha256, call_id, expires_at, untrusted_sources, request_reason}` where the owner is asked, then
+/// `done {message_id, input_tokens, output_tokens, total_tokens, finish_reason}` or `error {code, message}`. A
+/// `finish_reason` of `length` says that the output limit cut the answer off, otherwise it is `stop`. Codes are
+/// `rate_limit`, `auth`, `overloaded`, `context_length`, `provider_unavailable`, `no_answer` (the model or a content
+/// filter refused, or the output limit was reached before the first word), `timeout`, `cancelled`, `tool_limit`,
+/// `internal`. A comment every 15 seconds keeps proxies from closing. A client
 /// that goes away does not stop the reply; `GET /api/chat/sessions/{session_id}/stream` shows it again. One reply at a
 /// time is written in a conversation: a second message meanwhile answers 409 `turn_in_progress`. Sent again with the
 /// same `Idempotency-Key`, it shows the same reply from its beginning.

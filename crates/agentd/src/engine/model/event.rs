@@ -116,12 +116,19 @@ impl SessionEvent {
         Self::new(seq, EventKind::Error, &json!({"code": code, "message": message}))
     }
 
-    pub(in crate::engine) fn done(seq: u64, message_id: Option<&str>, input_tokens: u64, output_tokens: u64) -> Self {
+    /// `is_cut_off` is set where the answer reached the output limit.
+    pub(in crate::engine) fn done(
+        seq: u64,
+        message_id: Option<&str>,
+        (input_tokens, output_tokens): (u64, u64),
+        is_cut_off: bool,
+    ) -> Self {
         let data = json!({
             "message_id": message_id,
             "input_tokens": input_tokens,
             "output_tokens": output_tokens,
             "total_tokens": input_tokens + output_tokens,
+            "finish_reason": if is_cut_off { "length" } else { "stop" },
         });
         Self::new(seq, EventKind::Done, &data)
     }

@@ -48,7 +48,7 @@ impl Turn {
         options.noted.purpose = purpose;
         let options = self.reserve_for(options, &prompt).await.map_err(Unanswered::Failed)?;
         self.note_call(purpose);
-        let mut call = Call::new(Arc::clone(&self.backend), options, prompt);
+        let mut call = Call::new(Arc::clone(&self.backend), options, prompt).allowing_silence(true);
         let mut stops = self.running.live.stops();
         let mut text = String::new();
         let ended = loop {

@@ -32,7 +32,10 @@ impl Turn {
         let prompt = std::mem::take(&mut self.prompt);
         self.note_call(Purpose::Answer);
         let options = self.within_budget(self.options.clone());
-        Call::new(std::sync::Arc::clone(&self.backend), options, prompt).without_halving()
+        // After words of an earlier round, some models have nothing to add to the results of tools.
+        let has_spoken = !self.log.text.trim().is_empty();
+        let backend = std::sync::Arc::clone(&self.backend);
+        Call::new(backend, options, prompt).without_halving().allowing_silence(has_spoken)
     }
 
     /// Sets aside what the next call of the model can use.

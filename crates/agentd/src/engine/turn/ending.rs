@@ -23,7 +23,7 @@ impl Turn {
         let seq = self.log.number();
         let (status, error) = verdict(end);
         let spent = self.spent;
-        let last = last_event(&self.session, seq, spent, error.as_ref());
+        let last = last_event(&self.session, seq, spent, self.log.is_cut_off, error.as_ref());
         let Self {
             engine, session, running, mut log, mut rounds, has_asked, recalled, reservation, agent, steps, ..
         } = self;
@@ -125,13 +125,6 @@ fn verdict(end: End) -> (SessionStatus, Option<NoAnswer>) {
             "internal",
             "The reply grew longer than 8 MiB and was cut off; ask for less at once.".to_owned(),
         ),
-        End::Filtered => error(
-            SessionStatus::Failed,
-            "internal",
-            "The provider's content filter let nothing of the answer through; ask in other words, or choose another \
-             model."
-                .to_owned(),
-        ),
         End::TooManyRounds(limit) => error(
             SessionStatus::Failed,
             "tool_limit",
@@ -143,10 +136,13 @@ fn verdict(end: End) -> (SessionStatus, Option<NoAnswer>) {
     }
 }
 
-fn last_event(session: &Session, seq: u64, spent: Spent, error: Option<&NoAnswer>) -> SessionEvent {
+fn last_event(session: &Session, seq: u64, spent: Spent, is_cut_off: bool, error: Option<&NoAnswer>) -> SessionEvent {
     match error {
         Some(error) => SessionEvent::error(seq, &error.code, &error.message),
-        None => SessionEvent::done(seq, session.message_id.as_deref(), spent.input_tokens, spent.output_tokens),
+        None => {
+            let tokens = (spent.input_tokens, spent.output_tokens);
+            SessionEvent::done(seq, session.message_id.as_deref(), tokens, is_cut_off)
+        }
     }
 }
 

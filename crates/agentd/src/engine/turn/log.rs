@@ -29,8 +29,6 @@ pub(in crate::engine) enum End {
     Failed(ModelError),
     Stopped(Stop),
     TooLong,
-    /// The provider let no word of the answer through.
-    Filtered,
     TooManyRounds(u32),
 }
 
@@ -46,6 +44,8 @@ pub(in crate::engine) struct Log {
     pub(in crate::engine) next_seq: u64,
     pub(in crate::engine) waiting: Vec<SessionEvent>,
     pub(in crate::engine) calls: Vec<ToolCall>,
+    /// The last answer reached the output limit.
+    pub(in crate::engine) is_cut_off: bool,
     /// Until the first word.
     pub(in crate::engine) first_token: Option<FirstToken>,
 }
@@ -102,12 +102,10 @@ impl Log {
                 }
                 None
             }
-            CallEvent::End(Ok(finish)) => match finish.reason {
-                FinishReason::ContentFilter if self.round_text.trim().is_empty() && self.calls.is_empty() => {
-                    Some(End::Filtered)
-                }
-                _ => Some(End::Finished),
-            },
+            CallEvent::End(Ok(finish)) => {
+                self.is_cut_off = finish.reason == FinishReason::Length;
+                Some(End::Finished)
+            }
             CallEvent::End(Err(error)) => Some(End::Failed(error)),
         }
     }

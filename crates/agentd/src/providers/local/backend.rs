@@ -10,7 +10,7 @@ use agentd_inference::{
 };
 use agentd_llm::{
     Finish, FinishReason, ModelBackend, ModelError, ModelErrorCode, ModelEvent, ModelRequest, ModelStream, ToolCall,
-    Usage, UsageSource,
+    Usage, UsageSource, separate_think_tags,
 };
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
@@ -140,7 +140,7 @@ impl LocalBackend {
                 Err(error) => vec![Err(error)],
             })
         });
-        Ok(events.boxed())
+        Ok(separate_think_tags(events.boxed()))
     }
 
     /// The call that this request leads to, and what it took; `None` where no tool fits.

@@ -66,7 +66,8 @@ impl Outcome {
 
     /// Whether a failure is the provider's, and not the request's or that of whoever stopped it.
     pub(in crate::providers) fn is_of_provider(error: &ModelError) -> bool {
-        !matches!(error.code, ModelErrorCode::ContextLength | ModelErrorCode::Cancelled | ModelErrorCode::Internal)
+        use ModelErrorCode::{Cancelled, ContextLength, Internal, NoAnswer};
+        !matches!(error.code, ContextLength | Cancelled | Internal | NoAnswer)
     }
 
     /// `None` when the failure is the request's, or somebody stopped it: it says nothing of the

@@ -160,7 +160,7 @@ async fn a_tool_that_was_changed_since_does_not_run() {
 }
 
 /// Begins a turn that waits for its owner and for nobody else: what is asked, and its session.
-async fn park(bench: &Bench, conversation: &str) -> (Value, String) {
+pub(super) async fn park(bench: &Bench, conversation: &str) -> (Value, String) {
     let stream = bench.talk.send(&json!({"content": "go", "conversation_id": conversation})).stream().await;
     let pending = wait_for_pending(bench).await;
     let session = pending["session_id"].as_str().expect("a session").to_owned();

@@ -1,5 +1,6 @@
 //! Agents that act: rounds of tools.
 
+mod answers;
 mod approvals;
 mod hostile_schemas;
 mod strategy;

@@ -147,6 +147,10 @@ impl Model for LoadedModel<'_> {
         self.template.tool_format()
     }
 
+    fn reply_prefix(&self) -> &str {
+        self.template.reply_prefix()
+    }
+
     fn tokenize(&self, request: &GenerateRequest) -> Result<Vec<i32>, LocalError> {
         if request.messages.is_empty() {
             return Err(LocalError::new(LocalErrorCode::Invalid, "the request has no message to answer"));

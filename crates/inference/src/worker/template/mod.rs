@@ -79,6 +79,7 @@ pub(crate) struct ChatTemplate {
     /// Longest first.
     to_defuse: Vec<String>,
     tool_format: Option<ToolFormat>,
+    reply_prefix: &'static str,
 }
 
 impl ChatTemplate {
@@ -118,8 +119,9 @@ impl ChatTemplate {
         });
         let to_defuse = tokens.into_defused(&source);
         environment.add_template_owned("chat", source).map_err(|error| TemplateError::Syntax(error.to_string()))?;
-        let mut template = Self { environment, bos_token, eos_token, to_defuse, tool_format: None };
+        let mut template = Self { environment, bos_token, eos_token, to_defuse, tool_format: None, reply_prefix: "" };
         template.tool_format = probe::tool_format(&template);
+        template.reply_prefix = probe::reply_prefix(&template);
         let markers = template.tool_format.into_iter().flat_map(ToolFormat::markers);
         template.to_defuse.extend(markers.map(|&marker| marker.to_owned()));
         Ok(template)
@@ -128,6 +130,12 @@ impl ChatTemplate {
     /// How the model calls tools, if its template knows them and the form can be read back.
     pub(crate) fn tool_format(&self) -> Option<ToolFormat> {
         self.tool_format
+    }
+
+    /// What every reply begins with although the model does not write it, because it ends the prompt: the tag that
+    /// opens the reasoning. Empty for most models.
+    pub(crate) fn reply_prefix(&self) -> &'static str {
+        self.reply_prefix
     }
 
     /// The prompt up to where the model's reply begins. Tools are for templates that have a

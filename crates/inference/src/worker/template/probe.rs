@@ -10,6 +10,8 @@ use super::ChatTemplate;
 use crate::worker::tool_calls::{ToolCallReader, ToolFormat};
 use crate::{ChatMessage, FunctionCall, ToolCall, ToolDefinition};
 
+/// What opens the reasoning of a model whose template writes it into the prompt.
+const OPEN_REASONING: &str = "<think>";
 const SYSTEM: &str = "You look up codes.";
 const ANSWER: &str = "Code 7431 stands for amber.";
 
@@ -38,4 +40,10 @@ pub(super) fn tool_format(template: &ChatTemplate) -> Option<ToolFormat> {
     let format = ToolFormat::ALL.into_iter().find(is_read)?;
     let answered = template.try_render(SYSTEM, &[question, called, answer], &tools, true).ok()?;
     (shows_tool && answered.contains(ANSWER)).then_some(format)
+}
+
+/// The beginning of every reply that the template writes into the prompt, and the model therefore leaves out.
+pub(super) fn reply_prefix(template: &ChatTemplate) -> &'static str {
+    let asked = template.try_render(SYSTEM, &[ChatMessage::user(ANSWER)], &[], true).unwrap_or_default();
+    if asked.trim_end().ends_with(OPEN_REASONING) { OPEN_REASONING } else { "" }
 }

@@ -122,3 +122,12 @@ fn broken_jinja_is_an_error() {
     );
     assert!(matches!(made, Err(TemplateError::Syntax(_))));
 }
+
+#[test]
+fn reasoning_that_the_prompt_opens_belongs_to_the_reply() {
+    let opens = CHATML.replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}");
+    assert_eq!(template(&opens).reply_prefix(), "<think>");
+    let skips = CHATML.replace("assistant\n{% endif %}", "assistant\n<think>\n\n</think>\n\n{% endif %}");
+    assert_eq!(template(&skips).reply_prefix(), "");
+    assert_eq!(chatml().reply_prefix(), "");
+}

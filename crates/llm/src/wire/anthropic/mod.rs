@@ -1,5 +1,5 @@
-//! Anthropic's Messages (<https://docs.anthropic.com/en/api/messages-streaming>). The end marker
-//! is the event `message_stop`.
+//! Anthropic's Messages (<https://docs.anthropic.com/en/api/messages-streaming>). An answer ends with a `stop_reason`;
+//! the event `message_stop` follows it, though not from every server in this format.
 
 mod request;
 mod stream;
@@ -12,6 +12,7 @@ pub(super) fn call(request: &ModelRequest) -> Call {
         path: vec!["messages".to_owned()],
         query: None,
         body: serde_json::to_vec(&request::body(request)),
-        decoder: Box::new(stream::MessagesDecoder::new(request.messages.len())),
+        decoder: Box::new(stream::MessagesDecoder::new(request)),
+        may_have_think_tags: false,
     }
 }

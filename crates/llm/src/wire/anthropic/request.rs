@@ -6,9 +6,11 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::stream::THINKING;
 use crate::wire::OPENING;
 use crate::wire::calls::{as_object, fitting_id};
-use crate::{ModelMessage, ModelRequest};
+use crate::wire::opaque::sent_back;
+use crate::{ModelMessage, ModelRequest, ToolCall, Vendor};
 
 /// The format demands a limit; every current model takes this much.
 const DEFAULT_MAX_TOKENS: u32 = 8192;
@@ -51,6 +53,9 @@ enum Block<'a> {
         #[serde(skip_serializing_if = "is_false")]
         is_error: bool,
     },
+    /// A thinking block, as it came.
+    #[serde(untagged)]
+    Thinking(Value),
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
@@ -70,7 +75,7 @@ pub(super) fn body(request: &ModelRequest) -> Body<'_> {
         model: &request.model,
         max_tokens: request.max_output_tokens.unwrap_or(DEFAULT_MAX_TOKENS),
         system: request.system.as_deref().filter(|text| !text.is_empty()),
-        messages: messages(&request.messages),
+        messages: messages(request),
         temperature: request.temperature,
         tools: request
             .tools
@@ -85,13 +90,14 @@ pub(super) fn body(request: &ModelRequest) -> Body<'_> {
     }
 }
 
-fn messages(conversation: &[ModelMessage]) -> Vec<Message<'_>> {
+fn messages(request: &ModelRequest) -> Vec<Message<'_>> {
+    let conversation = &request.messages;
     let mut messages: Vec<Message<'_>> = Vec::with_capacity(conversation.len() + 1);
     if matches!(conversation.first(), Some(ModelMessage::Assistant { .. })) {
         messages.push(Message { role: "user", content: vec![Block::Text { text: OPENING }] });
     }
     for one in conversation {
-        let (role, blocks) = convert(one);
+        let (role, blocks) = convert(one, request);
         match messages.last_mut() {
             _ if blocks.is_empty() => {}
             Some(last) if last.role == role => last.content.extend(blocks),
@@ -101,7 +107,7 @@ fn messages(conversation: &[ModelMessage]) -> Vec<Message<'_>> {
     messages
 }
 
-fn convert(one: &ModelMessage) -> (&'static str, Vec<Block<'_>>) {
+fn convert<'a>(one: &'a ModelMessage, request: &'a ModelRequest) -> (&'static str, Vec<Block<'a>>) {
     match one {
         ModelMessage::User { content } => ("user", text(content).collect()),
         ModelMessage::Assistant { content, tool_calls } => {
@@ -110,13 +116,26 @@ fn convert(one: &ModelMessage) -> (&'static str, Vec<Block<'_>>) {
                 name: &call.name,
                 input: as_object(&call.input),
             });
-            ("assistant", text(content).chain(calls).collect())
+            ("assistant", thinking(tool_calls, request).chain(text(content)).chain(calls).collect())
         }
         ModelMessage::Tool { call_id: id, content, is_error, .. } => {
             let tool_use_id = call_id(id);
             ("user", vec![Block::ToolResult { tool_use_id, content, is_error: *is_error }])
         }
     }
+}
+
+/// The thinking blocks that came before the text and the calls: the format wants them back, first and unchanged.
+fn thinking<'a>(calls: &'a [ToolCall], request: &'a ModelRequest) -> impl Iterator<Item = Block<'a>> + use<'a> {
+    let blocks = sent_back(calls, request, Vendor::Anthropic, THINKING).and_then(Value::as_array);
+    blocks.into_iter().flatten().map(|block| {
+        let mut block = block.clone();
+        if let Value::Object(fields) = &mut block {
+            fields.remove("index");
+            fields.retain(|_, value| !value.is_null());
+        }
+        Block::Thinking(block)
+    })
 }
 
 fn text(text: &str) -> impl Iterator<Item = Block<'_>> {

@@ -4,37 +4,46 @@
 use std::collections::VecDeque;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::complaint::Complaint;
 use crate::wire::calls::Calls;
-use crate::wire::{Decoder, Progress, parse, push_reasoning, push_text, reported};
-use crate::{Finish, FinishReason, ModelEvent, Usage, UsageSource};
+use crate::wire::finish::read_finish_reason;
+use crate::wire::opaque::OpaqueReasoning;
+use crate::wire::usage::{Convention, TokenCounts};
+use crate::wire::{Decoder, Progress, lenient, parse, push_reasoning, push_text, reported};
+use crate::{Finish, FinishReason, ModelEvent, ModelRequest, Vendor};
+
+/// Where the thinking blocks of an answer are kept.
+pub(super) const THINKING: &str = "thinking";
 
 pub(super) struct MessagesDecoder {
     calls: Calls,
-    reason: FinishReason,
-    usage: WireUsage,
+    opaque: OpaqueReasoning,
+    reason: Option<FinishReason>,
+    counts: TokenCounts,
+    is_marked_done: bool,
 }
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Event {
     MessageStart {
-        message: Start,
+        message: Option<Start>,
     },
     ContentBlockStart {
+        #[serde(default)]
         index: u64,
         content_block: Block,
     },
     ContentBlockDelta {
+        #[serde(default)]
         index: u64,
         delta: Delta,
     },
-    ContentBlockStop {},
     MessageDelta {
-        delta: End,
-        usage: Option<WireUsage>,
+        delta: Option<End>,
+        usage: Option<Value>,
     },
     MessageStop {},
     Error {
@@ -46,7 +55,7 @@ enum Event {
 
 #[derive(Deserialize)]
 struct Start {
-    usage: Option<WireUsage>,
+    usage: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -57,10 +66,17 @@ enum Block {
     },
     Thinking {
         thinking: Option<String>,
+        signature: Option<String>,
+    },
+    RedactedThinking {
+        data: Option<String>,
     },
     ToolUse {
-        id: String,
+        #[serde(default, deserialize_with = "lenient")]
+        id: Option<String>,
         name: String,
+        /// `{}`, where the input follows in deltas; some servers send all of it here.
+        input: Option<Value>,
     },
     #[serde(other)]
     Unknown,
@@ -73,6 +89,8 @@ enum Delta {
     Text { text: String },
     #[serde(rename = "thinking_delta")]
     Thinking { thinking: String },
+    #[serde(rename = "signature_delta")]
+    Signature { signature: String },
     #[serde(rename = "input_json_delta")]
     InputJson { partial_json: String },
     #[serde(other)]
@@ -81,53 +99,44 @@ enum Delta {
 
 #[derive(Deserialize)]
 struct End {
+    #[serde(default, deserialize_with = "lenient")]
     stop_reason: Option<String>,
 }
 
-/// What `message_start` says and `message_delta` overrides, field by field.
-#[derive(Deserialize, Default)]
-struct WireUsage {
-    input_tokens: Option<u64>,
-    cache_creation_input_tokens: Option<u64>,
-    cache_read_input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    output_tokens_details: Option<OutputDetails>,
-}
-
-#[derive(Deserialize)]
-struct OutputDetails {
-    thinking_tokens: Option<u64>,
-}
-
-impl WireUsage {
-    fn update(&mut self, newer: Self) {
-        self.input_tokens = newer.input_tokens.or(self.input_tokens);
-        self.cache_creation_input_tokens = newer.cache_creation_input_tokens.or(self.cache_creation_input_tokens);
-        self.cache_read_input_tokens = newer.cache_read_input_tokens.or(self.cache_read_input_tokens);
-        self.output_tokens = newer.output_tokens.or(self.output_tokens);
-        self.output_tokens_details = newer.output_tokens_details.or(self.output_tokens_details.take());
-    }
-
-    /// `input_tokens` of the format is what neither came from a cache nor went into one.
-    fn normalized(&self) -> Usage {
-        let Some(output_tokens) = self.output_tokens else { return Usage::default() };
-        let cache_read_tokens = self.cache_read_input_tokens.unwrap_or(0);
-        let cache_write_tokens = self.cache_creation_input_tokens.unwrap_or(0);
-        let fresh = self.input_tokens.unwrap_or(0);
-        Usage {
-            input_tokens: fresh.saturating_add(cache_read_tokens).saturating_add(cache_write_tokens),
-            output_tokens,
-            cache_read_tokens,
-            cache_write_tokens,
-            reasoning_tokens: self.output_tokens_details.as_ref().and_then(|d| d.thinking_tokens).unwrap_or(0),
-            source: UsageSource::Provider,
+impl MessagesDecoder {
+    pub(super) fn new(request: &ModelRequest) -> Self {
+        Self {
+            calls: Calls::new(request.messages.len()),
+            opaque: OpaqueReasoning::new(Vendor::Anthropic, request),
+            reason: None,
+            counts: TokenCounts::default(),
+            is_marked_done: false,
         }
     }
-}
 
-impl MessagesDecoder {
-    pub(super) fn new(turn: usize) -> Self {
-        Self { calls: Calls::new(turn), reason: FinishReason::Other, usage: WireUsage::default() }
+    /// Keeps a part of a thinking block; `index` tells the blocks apart.
+    fn keep_thinking(&mut self, index: u64, mut part: Value) {
+        part["index"] = index.into();
+        self.opaque.push_item(THINKING, part, |last, next| last["index"] == next["index"]);
+    }
+
+    fn begin_block(&mut self, index: u64, block: Block, out: &mut VecDeque<ModelEvent>) -> Result<(), Complaint> {
+        match block {
+            Block::Text { text } => push_text(out, text),
+            Block::Thinking { thinking, signature } => {
+                let text = thinking.unwrap_or_default();
+                self.keep_thinking(index, json!({"type": "thinking", "thinking": text, "signature": signature}));
+                push_reasoning(out, Some(text));
+            }
+            Block::RedactedThinking { data } => {
+                self.keep_thinking(index, json!({"type": "redacted_thinking", "data": data}));
+            }
+            Block::ToolUse { id, name, input } => {
+                self.calls.begin(index, &id.unwrap_or_default(), &name, input)?;
+            }
+            Block::Unknown => {}
+        }
+        Ok(())
     }
 }
 
@@ -137,42 +146,50 @@ impl Decoder for MessagesDecoder {
             return Ok(Progress::More);
         }
         match parse::<Event>(data)? {
-            Event::MessageStart { message } => self.usage.update(message.usage.unwrap_or_default()),
-            Event::ContentBlockStart { index, content_block } => match content_block {
-                Block::Text { text } => push_text(out, text),
-                Block::Thinking { thinking } => push_reasoning(out, thinking),
-                Block::ToolUse { id, name } => self.calls.fragment(index, &id, &name, "")?,
-                Block::Unknown => {}
-            },
+            Event::MessageStart { message } => {
+                self.counts.update(&message.and_then(|message| message.usage).unwrap_or_default());
+            }
+            Event::ContentBlockStart { index, content_block } => self.begin_block(index, content_block, out)?,
             Event::ContentBlockDelta { index, delta } => match delta {
                 Delta::Text { text } => push_text(out, Some(text)),
-                Delta::Thinking { thinking } => push_reasoning(out, Some(thinking)),
+                Delta::Thinking { thinking } => {
+                    self.keep_thinking(index, json!({"type": "thinking", "thinking": thinking}));
+                    push_reasoning(out, Some(thinking));
+                }
+                Delta::Signature { signature } => {
+                    self.keep_thinking(index, json!({"type": "thinking", "signature": signature}));
+                }
                 Delta::InputJson { partial_json } => self.calls.extend(index, &partial_json)?,
                 Delta::Unknown => {}
             },
-            Event::ContentBlockStop {} | Event::Unknown => {}
+            Event::Unknown => {}
             Event::MessageDelta { delta, usage } => {
-                self.usage.update(usage.unwrap_or_default());
-                if let Some(word) = delta.stop_reason {
-                    self.reason = finish_reason(&word);
+                self.counts.update(&usage.unwrap_or_default());
+                if let Some(word) = delta.and_then(|delta| delta.stop_reason) {
+                    self.reason = read_finish_reason(&word)?.or(self.reason);
                 }
             }
             Event::MessageStop {} => {
-                out.extend(self.calls.take().into_iter().map(ModelEvent::ToolCall));
-                return Ok(Progress::End(Finish { reason: self.reason, usage: self.usage.normalized() }));
+                self.is_marked_done = true;
+                return Ok(Progress::End);
             }
             Event::Error { error } => return Err(reported(&error)),
         }
         Ok(Progress::More)
     }
-}
 
-fn finish_reason(word: &str) -> FinishReason {
-    match word {
-        "end_turn" | "stop_sequence" => FinishReason::Stop,
-        "max_tokens" | "model_context_window_exceeded" => FinishReason::Length,
-        "tool_use" => FinishReason::ToolUse,
-        "refusal" => FinishReason::ContentFilter,
-        _ => FinishReason::Other,
+    fn has_finish_reason(&self) -> bool {
+        self.reason.is_some()
+    }
+
+    fn finish(&mut self, out: &mut VecDeque<ModelEvent>) -> Option<Finish> {
+        let reason = self.reason.or(self.is_marked_done.then_some(FinishReason::Other))?;
+        let calls = self.opaque.take_calls(&mut self.calls);
+        let reason = match reason {
+            FinishReason::Stop | FinishReason::Other if !calls.is_empty() => FinishReason::ToolUse,
+            reason => reason,
+        };
+        out.extend(calls.into_iter().map(ModelEvent::ToolCall));
+        Some(Finish { reason, usage: self.counts.normalized(Convention::Anthropic) })
     }
 }

@@ -19,6 +19,7 @@ pub(super) fn call(request: &ModelRequest) -> Call {
         path: vec![collection.to_owned(), format!("{name}:streamGenerateContent")],
         query: Some(("alt", "sse")),
         body: serde_json::to_vec(&request::body(request)),
-        decoder: Box::new(stream::ContentDecoder::new(request.messages.len())),
+        decoder: Box::new(stream::ContentDecoder::new(request)),
+        may_have_think_tags: false,
     }
 }

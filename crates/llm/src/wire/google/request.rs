@@ -6,12 +6,8 @@ use serde_json::{Value, json};
 
 use crate::wire::OPENING;
 use crate::wire::calls::as_object;
+use crate::wire::opaque::{NO_SIGNATURE, demands_signatures};
 use crate::{ModelMessage, ModelRequest, ToolCall, Vendor};
-
-/// Documented stand-in for a thought signature, for calls that another model made; families
-/// before Gemini 3 know no such rule
-/// (<https://ai.google.dev/gemini-api/docs/thought-signatures>).
-const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -110,13 +106,12 @@ pub(super) fn body(request: &ModelRequest) -> Body<'_> {
 /// Begins with the user, and holds the answers to all calls of a turn in one content.
 fn contents(request: &ModelRequest) -> Vec<Content<'_>> {
     let conversation = &request.messages;
-    let demands_signatures = !["gemini-1", "gemini-2"].iter().any(|family| request.model.contains(family));
     let mut contents: Vec<Content<'_>> = Vec::with_capacity(conversation.len() + 1);
     if matches!(conversation.first(), Some(ModelMessage::Assistant { .. })) {
         contents.push(Content { role: Some("user"), parts: vec![Part::Text { text: OPENING }] });
     }
     for one in conversation {
-        let (role, parts) = convert(one, demands_signatures);
+        let (role, parts) = convert(one, request);
         match contents.last_mut() {
             _ if parts.is_empty() => {}
             Some(last) if last.role == Some(role) => last.parts.extend(parts),
@@ -126,14 +121,12 @@ fn contents(request: &ModelRequest) -> Vec<Content<'_>> {
     contents
 }
 
-fn convert(one: &ModelMessage, demands_signatures: bool) -> (&'static str, Vec<Part<'_>>) {
+fn convert<'a>(one: &'a ModelMessage, request: &'a ModelRequest) -> (&'static str, Vec<Part<'a>>) {
     match one {
         ModelMessage::User { content } => ("user", text(content).collect()),
         ModelMessage::Assistant { content, tool_calls } => {
-            let calls = tool_calls
-                .iter()
-                .enumerate()
-                .map(|(position, call)| function_call(call, demands_signatures && position == 0));
+            let calls = tool_calls.iter().enumerate();
+            let calls = calls.map(|(position, call)| function_call(call, request, position == 0));
             ("model", text(content).chain(calls).collect())
         }
         ModelMessage::Tool { name, content, is_error, .. } => {
@@ -143,13 +136,15 @@ fn convert(one: &ModelMessage, demands_signatures: bool) -> (&'static str, Vec<P
     }
 }
 
-/// Of parallel calls only the first carries a signature; a first one without it was not Google's.
-fn function_call(call: &ToolCall, demands_signature: bool) -> Part<'_> {
-    let own = call.replay.as_ref().filter(|replay| replay.vendor == Vendor::Google);
-    let signature = own.map(|replay| replay.data.as_str());
+/// Of parallel calls only the first carries a signature; a first one without it came from elsewhere.
+fn function_call<'a>(call: &'a ToolCall, request: &'a ModelRequest, is_first: bool) -> Part<'a> {
+    let kept = call.replay_for(Vendor::Google, &request.model);
+    // Version 0.1 stored the signature alone.
+    let signature = kept.and_then(|data| data.get("thought_signature").unwrap_or(data).as_str());
+    let stand_in = is_first && demands_signatures(&request.model);
     Part::FunctionCall {
         function_call: FunctionCall { name: &call.name, args: as_object(&call.input) },
-        thought_signature: signature.or(demands_signature.then_some(NO_SIGNATURE)),
+        thought_signature: signature.or(stand_in.then_some(NO_SIGNATURE)),
     }
 }
 

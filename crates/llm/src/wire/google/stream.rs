@@ -7,14 +7,18 @@ use serde_json::Value;
 
 use crate::complaint::Complaint;
 use crate::wire::calls::Calls;
-use crate::wire::{Decoder, Progress, parse, push_reasoning, push_text, reported};
-use crate::{Finish, FinishReason, ModelEvent, Replay, Usage, UsageSource, Vendor};
+use crate::wire::finish::read_finish_reason;
+use crate::wire::opaque::{OpaqueReasoning, keep_with_call};
+use crate::wire::usage::{Convention, TokenCounts};
+use crate::wire::{Decoder, Progress, lenient, parse, push_reasoning, push_text, reported};
+use crate::{Finish, FinishReason, ModelEvent, ModelRequest, Vendor};
 
 pub(super) struct ContentDecoder {
     calls: Calls,
-    made_calls: u64,
+    call_count: u64,
+    opaque: OpaqueReasoning,
     reason: Option<FinishReason>,
-    usage: Usage,
+    counts: TokenCounts,
 }
 
 #[derive(Deserialize)]
@@ -22,7 +26,7 @@ pub(super) struct ContentDecoder {
 struct Chunk {
     candidates: Option<Vec<Candidate>>,
     prompt_feedback: Option<PromptFeedback>,
-    usage_metadata: Option<UsageMetadata>,
+    usage_metadata: Option<Value>,
     response_id: Option<String>,
     error: Option<Value>,
 }
@@ -30,9 +34,10 @@ struct Chunk {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Candidate {
-    #[serde(default)]
-    index: u64,
+    #[serde(default, deserialize_with = "lenient")]
+    index: Option<u64>,
     content: Option<Content>,
+    #[serde(default, deserialize_with = "lenient")]
     finish_reason: Option<String>,
 }
 
@@ -45,10 +50,9 @@ struct Content {
 #[serde(rename_all = "camelCase")]
 struct Part {
     text: Option<String>,
-    #[serde(default)]
-    thought: bool,
+    thought: Option<bool>,
     function_call: Option<FunctionCall>,
-    thought_signature: Option<String>,
+    thought_signature: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -64,39 +68,19 @@ struct PromptFeedback {
     block_reason: Option<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct UsageMetadata {
-    prompt_token_count: Option<u64>,
-    tool_use_prompt_token_count: Option<u64>,
-    cached_content_token_count: Option<u64>,
-    candidates_token_count: Option<u64>,
-    thoughts_token_count: Option<u64>,
-}
-
-impl UsageMetadata {
-    /// Thoughts are counted beside the candidates, cached tokens within the prompt.
-    fn normalized(&self) -> Usage {
-        let reasoning_tokens = self.thoughts_token_count.unwrap_or(0);
-        let prompt = self.prompt_token_count.unwrap_or(0);
-        Usage {
-            input_tokens: prompt.saturating_add(self.tool_use_prompt_token_count.unwrap_or(0)),
-            output_tokens: self.candidates_token_count.unwrap_or(0).saturating_add(reasoning_tokens),
-            cache_read_tokens: self.cached_content_token_count.unwrap_or(0),
-            cache_write_tokens: 0,
-            reasoning_tokens,
-            source: UsageSource::Provider,
-        }
-    }
-}
-
 impl ContentDecoder {
-    pub(super) fn new(turn: usize) -> Self {
-        Self { calls: Calls::new(turn), made_calls: 0, reason: None, usage: Usage::default() }
+    pub(super) fn new(request: &ModelRequest) -> Self {
+        Self {
+            calls: Calls::new(request.messages.len()),
+            call_count: 0,
+            opaque: OpaqueReasoning::new(Vendor::Google, request),
+            reason: None,
+            counts: TokenCounts::default(),
+        }
     }
 
     fn read_part(&mut self, part: Part, response_id: &str, out: &mut VecDeque<ModelEvent>) -> Result<(), Complaint> {
-        if part.thought {
+        if part.thought.unwrap_or(false) {
             push_reasoning(out, part.text);
         } else {
             push_text(out, part.text);
@@ -105,15 +89,12 @@ impl ContentDecoder {
         let id = match call.id {
             Some(id) if !id.is_empty() => id,
             // The response's id is unique, which numbers alone are not across turns.
-            _ if !response_id.is_empty() => format!("{response_id}_{}", self.made_calls),
+            _ if !response_id.is_empty() => format!("{response_id}_{}", self.call_count),
             _ => String::new(),
         };
-        let arguments = call.args.map(|args| args.to_string()).unwrap_or_default();
-        self.calls.fragment(self.made_calls, &id, &call.name, &arguments)?;
-        self.made_calls += 1;
-        if let Some(data) = part.thought_signature {
-            self.calls.set_last_replay(Replay { vendor: Vendor::Google, data });
-        }
+        let opaque = self.calls.begin(self.call_count, &id, &call.name, call.args)?;
+        keep_with_call(opaque, "thought_signature", part.thought_signature);
+        self.call_count += 1;
         Ok(())
     }
 }
@@ -128,19 +109,16 @@ impl Decoder for ContentDecoder {
             return Err(reported(&error));
         }
         if let Some(usage) = chunk.usage_metadata {
-            self.usage = usage.normalized();
+            self.counts.update(&usage);
         }
         let response_id = chunk.response_id.unwrap_or_default();
-        for candidate in chunk.candidates.into_iter().flatten().filter(|candidate| candidate.index == 0) {
+        for candidate in chunk.candidates.into_iter().flatten().filter(|one| one.index.unwrap_or(0) == 0) {
             for part in candidate.content.and_then(|content| content.parts).into_iter().flatten() {
                 self.read_part(part, &response_id, out)?;
             }
             if let Some(word) = candidate.finish_reason {
-                self.reason = Some(finish_reason(&word));
+                self.reason = read_finish_reason(&word)?.or(self.reason);
             }
-        }
-        if self.reason.is_some() {
-            out.extend(self.calls.take().into_iter().map(ModelEvent::ToolCall));
         }
         if chunk.prompt_feedback.is_some_and(|feedback| feedback.block_reason.is_some()) {
             self.reason = Some(FinishReason::ContentFilter);
@@ -148,22 +126,16 @@ impl Decoder for ContentDecoder {
         Ok(Progress::More)
     }
 
-    fn end_of_body(&mut self) -> Option<Finish> {
+    fn has_finish_reason(&self) -> bool {
+        self.reason.is_some()
+    }
+
+    fn finish(&mut self, out: &mut VecDeque<ModelEvent>) -> Option<Finish> {
         let reason = match self.reason? {
-            FinishReason::Stop if self.made_calls > 0 => FinishReason::ToolUse,
+            FinishReason::Stop if !self.calls.is_empty() => FinishReason::ToolUse,
             reason => reason,
         };
-        Some(Finish { reason, usage: self.usage })
-    }
-}
-
-fn finish_reason(word: &str) -> FinishReason {
-    match word {
-        "STOP" => FinishReason::Stop,
-        "MAX_TOKENS" => FinishReason::Length,
-        "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "IMAGE_SAFETY" => {
-            FinishReason::ContentFilter
-        }
-        _ => FinishReason::Other,
+        out.extend(self.opaque.take_calls(&mut self.calls).into_iter().map(ModelEvent::ToolCall));
+        Some(Finish { reason, usage: self.counts.normalized(Convention::Google) })
     }
 }

@@ -1,9 +1,13 @@
 //! The request's body, with what each vendor takes and does not take.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::wire::calls::{as_object, fitting_id};
+use crate::wire::opaque::{NO_SIGNATURE, demands_signatures, sent_back};
 use crate::{ModelMessage, ModelRequest, ToolCall, ToolDefinition, Vendor};
 
 #[derive(Serialize)]
@@ -35,6 +39,9 @@ struct Message<'a> {
     content: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_content: Option<&'a str>,
+    /// OpenRouter's, as they came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_details: Option<Cow<'a, Value>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<Call<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,6 +55,10 @@ struct Call<'a> {
     id: String,
     r#type: &'static str,
     function: Function<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extra_content: Option<Cow<'a, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider_specific_fields: Option<&'a Value>,
 }
 
 #[derive(Serialize)]
@@ -75,7 +86,7 @@ pub(super) fn body(vendor: Vendor, is_vendors_own: bool, request: &ModelRequest)
     let system = request.system.iter().map(|text| Message { content: Some(text.clone()), ..message("system") });
     Body {
         model: &request.model,
-        messages: system.chain(request.messages.iter().map(|one| convert(vendor, one))).collect(),
+        messages: system.chain(request.messages.iter().map(|one| convert(vendor, request, one))).collect(),
         stream: true,
         // Mistral reports usage unasked and refuses fields that it does not know.
         stream_options: (vendor != Vendor::Mistral).then_some(StreamOptions { include_usage: true }),
@@ -96,21 +107,29 @@ fn wants_max_completion_tokens(vendor: Vendor, is_vendors_own: bool, model: &str
 }
 
 fn message<'a>(role: &'static str) -> Message<'a> {
-    Message { role, content: None, reasoning_content: None, tool_calls: Vec::new(), tool_call_id: None, name: None }
+    Message {
+        role,
+        content: None,
+        reasoning_content: None,
+        reasoning_details: None,
+        tool_calls: Vec::new(),
+        tool_call_id: None,
+        name: None,
+    }
 }
 
-fn convert(vendor: Vendor, one: &ModelMessage) -> Message<'_> {
+fn convert<'a>(vendor: Vendor, request: &'a ModelRequest, one: &'a ModelMessage) -> Message<'a> {
     match one {
         ModelMessage::User { content } => Message { content: Some(content.clone()), ..message("user") },
         ModelMessage::Assistant { content, tool_calls } => Message {
             content: (!content.is_empty() || tool_calls.is_empty()).then(|| content.clone()),
-            // DeepSeek refuses a call whose reasoning it does not get back.
-            reasoning_content: tool_calls
+            reasoning_content: reasoning_content(vendor, request, tool_calls),
+            reasoning_details: reasoning_details(vendor, request, tool_calls),
+            tool_calls: tool_calls
                 .iter()
-                .filter_map(|call| call.replay.as_ref())
-                .find(|replay| replay.vendor == vendor && vendor == Vendor::Deepseek)
-                .map(|replay| replay.data.as_str()),
-            tool_calls: tool_calls.iter().map(|call| convert_call(vendor, call)).collect(),
+                .enumerate()
+                .map(|(position, call)| convert_call(vendor, request, call, position == 0))
+                .collect(),
             ..message("assistant")
         },
         ModelMessage::Tool { call_id, name, content, is_error } => Message {
@@ -122,9 +141,41 @@ fn convert(vendor: Vendor, one: &ModelMessage) -> Message<'_> {
     }
 }
 
-fn convert_call(vendor: Vendor, call: &ToolCall) -> Call<'_> {
+/// DeepSeek, and servers of other reasoning models, refuse a call whose reasoning they do not get back.
+fn reasoning_content<'a>(vendor: Vendor, request: &'a ModelRequest, calls: &'a [ToolCall]) -> Option<&'a str> {
+    let by_field = sent_back(calls, request, vendor, "reasoning_content");
+    // As version 0.1 stored it.
+    let bare = || calls.iter().find_map(|call| call.replay_for(vendor, &request.model).filter(|data| data.is_string()));
+    by_field.or_else(bare)?.as_str()
+}
+
+fn reasoning_details<'a>(vendor: Vendor, request: &'a ModelRequest, calls: &'a [ToolCall]) -> Option<Cow<'a, Value>> {
+    if let Some(details) = sent_back(calls, request, vendor, "reasoning_details") {
+        return Some(Cow::Borrowed(details));
+    }
+    let first = calls.first()?;
+    let is_gemini = vendor == Vendor::Openrouter && request.model.starts_with("google/gemini");
+    (is_gemini && demands_signatures(&request.model)).then(|| {
+        Cow::Owned(json!([{"type": "reasoning.encrypted", "data": NO_SIGNATURE, "id": first.id,
+            "format": "google-gemini-v1", "index": 0}]))
+    })
+}
+
+fn convert_call<'a>(vendor: Vendor, request: &'a ModelRequest, call: &'a ToolCall, is_first: bool) -> Call<'a> {
     let arguments = as_object(&call.input).to_string();
-    Call { id: call_id_for(vendor, &call.id), r#type: "function", function: Function { name: &call.name, arguments } }
+    let replay = call.replay_for(vendor, &request.model);
+    let kept = |field: &str| replay.and_then(|data| data.get(field));
+    let signature = kept("extra_content").map(Cow::Borrowed);
+    // Of parallel calls only the first carries a signature; a first one without it came from elsewhere.
+    let is_gemini = vendor == Vendor::Openai && request.model.contains("gemini") && demands_signatures(&request.model);
+    let stand_in = || Cow::Owned(json!({"google": {"thought_signature": NO_SIGNATURE}}));
+    Call {
+        id: call_id_for(vendor, &call.id),
+        r#type: "function",
+        function: Function { name: &call.name, arguments },
+        extra_content: signature.or_else(|| (is_gemini && is_first && replay.is_none()).then(stand_in)),
+        provider_specific_fields: kept("provider_specific_fields"),
+    }
 }
 
 /// Mistral takes ids of exactly nine letters and digits, and a conversation may have come from

@@ -1,4 +1,5 @@
-//! The chunks of an answer.
+//! The chunks of an answer, as vendors and servers in their stead really send them. `tests/it/quirks` has a recorded
+//! stream for each deviation from OpenAI's documentation that is read here.
 
 use std::collections::VecDeque;
 
@@ -6,27 +7,30 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::complaint::Complaint;
-use crate::wire::calls::Calls;
-use crate::wire::{Decoder, Progress, parse, push_reasoning, push_text, reported};
-use crate::{Finish, FinishReason, ModelEvent, Replay, Usage, UsageSource, Vendor};
-
-/// Reasoning beyond this is not kept for DeepSeek to get back.
-const MAX_REPLAYED_REASONING_BYTES: usize = 1024 * 1024;
+use crate::wire::calls::{Calls, Fragment};
+use crate::wire::finish::read_finish_reason;
+use crate::wire::opaque::{OpaqueReasoning, keep_with_call};
+use crate::wire::usage::{Convention, TokenCounts};
+use crate::wire::{Decoder, Progress, lenient, parse, push_reasoning, push_text, reported};
+use crate::{Finish, FinishReason, ModelEvent, ModelRequest, Vendor};
 
 pub(super) struct ChatDecoder {
-    vendor: Vendor,
     calls: Calls,
+    opaque: OpaqueReasoning,
+    /// Servers that send reasoning in this field refuse tool results without it.
+    wants_reasoning_content: bool,
     reason: Option<FinishReason>,
-    usage: Usage,
-    /// Kept only where the vendor wants it back.
-    reasoning: String,
-    made_calls: bool,
+    counts: TokenCounts,
+    has_content: bool,
+    /// A refusal was sent in its own field.
+    has_refusal: bool,
+    is_marked_done: bool,
 }
 
 #[derive(Deserialize)]
 struct Chunk {
     choices: Option<Vec<Choice>>,
-    usage: Option<WireUsage>,
+    usage: Option<Value>,
     error: Option<Value>,
     /// Groq's own place for usage and errors.
     x_groq: Option<GroqPart>,
@@ -34,27 +38,44 @@ struct Chunk {
 
 #[derive(Deserialize)]
 struct GroqPart {
-    usage: Option<WireUsage>,
+    usage: Option<Value>,
     error: Option<Value>,
 }
 
 #[derive(Deserialize)]
 struct Choice {
-    #[serde(default)]
-    index: u64,
+    #[serde(default, deserialize_with = "lenient")]
+    index: Option<u64>,
     delta: Option<Delta>,
+    /// The whole message, from servers that do not stream it.
+    message: Option<Delta>,
+    #[serde(default, deserialize_with = "lenient")]
     finish_reason: Option<String>,
+    /// OpenRouter: the word of the vendor behind it.
+    #[serde(default, deserialize_with = "lenient")]
+    native_finish_reason: Option<String>,
+    /// Moonshot.
+    usage: Option<Value>,
 }
 
 #[derive(Deserialize)]
 struct Delta {
+    #[serde(default, deserialize_with = "lenient")]
     content: Option<Content>,
     /// DeepSeek, xAI, vLLM.
+    #[serde(default, deserialize_with = "lenient")]
     reasoning_content: Option<String>,
     /// Groq, OpenRouter, Ollama.
+    #[serde(default, deserialize_with = "lenient")]
     reasoning: Option<String>,
+    /// OpenRouter; also what it wants back.
+    #[serde(default, deserialize_with = "lenient")]
+    reasoning_details: Option<Vec<Value>>,
+    #[serde(default, deserialize_with = "lenient")]
     refusal: Option<String>,
-    tool_calls: Option<Vec<Fragment>>,
+    tool_calls: Option<Vec<WireFragment>>,
+    /// The form that came before `tool_calls`.
+    function_call: Option<FunctionFragment>,
 }
 
 /// Mistral's reasoning models send a list of parts.
@@ -72,87 +93,44 @@ struct Part {
 }
 
 #[derive(Deserialize)]
-struct Fragment {
+struct WireFragment {
+    #[serde(default, deserialize_with = "lenient")]
     index: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
     id: Option<String>,
     function: Option<FunctionFragment>,
+    /// Google's signatures in OpenAI's format.
+    extra_content: Option<Value>,
+    /// The same behind some proxies.
+    provider_specific_fields: Option<Value>,
 }
 
 #[derive(Deserialize)]
 struct FunctionFragment {
+    #[serde(default, deserialize_with = "lenient")]
     name: Option<String>,
     /// A piece of JSON text; some servers send the object itself.
     arguments: Option<Value>,
 }
 
-#[derive(Deserialize)]
-struct WireUsage {
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
-    total_tokens: Option<u64>,
-    prompt_tokens_details: Option<PromptDetails>,
-    completion_tokens_details: Option<CompletionDetails>,
-    /// DeepSeek's name for cached tokens.
-    prompt_cache_hit_tokens: Option<u64>,
-    /// Mistral's name for them.
-    num_cached_tokens: Option<u64>,
-}
-
-#[derive(Deserialize, Default)]
-struct PromptDetails {
-    cached_tokens: Option<u64>,
-    /// OpenRouter, and OpenAI's models that bill it.
-    cache_write_tokens: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct CompletionDetails {
-    reasoning_tokens: Option<u64>,
-}
-
-impl WireUsage {
-    fn normalized(&self) -> Usage {
-        let prompt = self.prompt_tokens.unwrap_or(0);
-        let completion = self.completion_tokens.unwrap_or(0);
-        let reasoning =
-            self.completion_tokens_details.as_ref().and_then(|details| details.reasoning_tokens).unwrap_or(0);
-        // xAI counts reasoning beside the completion and not in it; the total tells.
-        let separate = prompt.saturating_add(completion).saturating_add(reasoning);
-        let is_separate = reasoning > 0 && self.total_tokens.is_some_and(|total| total >= separate);
-        let details = self.prompt_tokens_details.as_ref();
-        let cached = details.and_then(|details| details.cached_tokens);
-        Usage {
-            input_tokens: prompt,
-            output_tokens: if is_separate { completion.saturating_add(reasoning) } else { completion },
-            cache_read_tokens: cached.or(self.prompt_cache_hit_tokens).or(self.num_cached_tokens).unwrap_or(0),
-            cache_write_tokens: details.and_then(|details| details.cache_write_tokens).unwrap_or(0),
-            reasoning_tokens: reasoning,
-            source: UsageSource::Provider,
-        }
-    }
-}
-
 impl ChatDecoder {
-    pub(super) fn new(vendor: Vendor, turn: usize) -> Self {
+    /// `is_vendors_own` is false where another server answers in the vendor's stead.
+    pub(super) fn new(vendor: Vendor, is_vendors_own: bool, request: &ModelRequest) -> Self {
         Self {
-            vendor,
-            calls: Calls::new(turn),
+            calls: Calls::new(request.messages.len()),
+            opaque: OpaqueReasoning::new(vendor, request),
+            wants_reasoning_content: vendor == Vendor::Deepseek || (vendor == Vendor::Openai && !is_vendors_own),
             reason: None,
-            usage: Usage::default(),
-            reasoning: String::new(),
-            made_calls: false,
+            counts: TokenCounts::default(),
+            has_content: false,
+            has_refusal: false,
+            is_marked_done: false,
         }
     }
 
     fn read_delta(&mut self, delta: Delta, out: &mut VecDeque<ModelEvent>) -> Result<(), Complaint> {
-        let shown = delta.reasoning_content.filter(|text| !text.is_empty()).or(delta.reasoning);
-        if let Some(text) = &shown
-            && self.vendor == Vendor::Deepseek
-            && self.reasoning.len() + text.len() <= MAX_REPLAYED_REASONING_BYTES
-        {
-            self.reasoning.push_str(text);
-        }
-        push_reasoning(out, shown);
+        let queued = out.len();
+        self.read_reasoning(delta.reasoning_content, delta.reasoning, delta.reasoning_details, out);
         match delta.content {
             Some(Content::Text(text)) => push_text(out, Some(text)),
             Some(Content::Parts(parts)) => {
@@ -165,46 +143,73 @@ impl ChatDecoder {
             }
             None => {}
         }
+        self.has_refusal |= delta.refusal.as_ref().is_some_and(|text| !text.is_empty());
         push_text(out, delta.refusal);
         for fragment in delta.tool_calls.into_iter().flatten() {
             let Some(function) = fragment.function else { continue };
-            let arguments = match function.arguments {
-                None | Some(Value::Null) => String::new(),
-                Some(Value::String(text)) => text,
-                Some(whole) => whole.to_string(),
-            };
-            let (id, name) = (fragment.id.unwrap_or_default(), function.name.unwrap_or_default());
-            self.calls.fragment(fragment.index.unwrap_or(0), &id, &name, &arguments)?;
+            let (index, id) = (fragment.index.unwrap_or(0), fragment.id.unwrap_or_default());
+            let call = add_fragment(&mut self.calls, index, &id, function)?;
+            keep_with_call(call, "extra_content", fragment.extra_content);
+            keep_with_call(call, "provider_specific_fields", fragment.provider_specific_fields);
         }
+        if let Some(function) = delta.function_call {
+            add_fragment(&mut self.calls, 0, "", function)?;
+        }
+        self.has_content |= out.len() > queued || !self.calls.is_empty();
         Ok(())
     }
 
-    fn hand_out_calls(&mut self, out: &mut VecDeque<ModelEvent>) {
-        if !self.reasoning.is_empty() {
-            let data = std::mem::take(&mut self.reasoning);
-            self.calls.set_first_replay(Replay { vendor: self.vendor, data });
+    fn read_reasoning(
+        &mut self,
+        content: Option<String>,
+        text: Option<String>,
+        details: Option<Vec<Value>>,
+        out: &mut VecDeque<ModelEvent>,
+    ) {
+        let content = content.filter(|text| !text.is_empty());
+        if let Some(text) = content.as_ref().filter(|_| self.wants_reasoning_content) {
+            self.opaque.push_text("reasoning_content", text);
         }
-        self.made_calls |= !self.calls.is_empty();
-        out.extend(self.calls.take().into_iter().map(ModelEvent::ToolCall));
+        let mut shown = content.or(text).filter(|text| !text.is_empty());
+        for detail in details.into_iter().flatten() {
+            let said = ["text", "summary"].iter().find_map(|name| detail.get(name)?.as_str());
+            shown = shown.or_else(|| said.map(str::to_owned));
+            self.opaque.push_item("reasoning_details", detail, is_same_detail);
+        }
+        push_reasoning(out, shown);
     }
 
-    fn finish_reason(&self, word: &str) -> Result<FinishReason, Complaint> {
-        Ok(match word {
-            "stop" | "eos" | "end_turn" => FinishReason::Stop,
-            "length" | "model_length" | "max_tokens" => FinishReason::Length,
-            "tool_calls" | "function_call" => FinishReason::ToolUse,
-            "content_filter" => FinishReason::ContentFilter,
-            // DeepSeek; Mistral and OpenRouter.
-            "insufficient_system_resource" => {
-                return Err(Complaint { words: word.to_owned(), ..Complaint::default() });
-            }
-            "error" => {
-                let message = "the model stopped with an error".to_owned();
-                return Err(Complaint { words: word.to_owned(), message, ..Complaint::default() });
-            }
-            _ => FinishReason::Other,
-        })
+    fn read_finish(&mut self, word: Option<String>, native: Option<String>) -> Result<(), Complaint> {
+        // OpenRouter says `error` or `stop` of calls that the vendor refused.
+        let native = native.and_then(|word| read_finish_reason(&word).ok().flatten());
+        if let Some(refused @ (FinishReason::MalformedCall | FinishReason::ContentFilter)) = native {
+            self.reason = Some(refused);
+        } else if let Some(reason) = word.map_or(Ok(None), |word| read_finish_reason(&word))? {
+            self.reason = Some(reason);
+        }
+        Ok(())
     }
+}
+
+fn add_fragment<'c>(
+    calls: &'c mut Calls,
+    index: u64,
+    id: &str,
+    function: FunctionFragment,
+) -> Result<&'c mut serde_json::Map<String, Value>, Complaint> {
+    let arguments = match function.arguments {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text,
+        Some(whole) => whole.to_string(),
+    };
+    let name = function.name.unwrap_or_default();
+    calls.add(Fragment { index, id, name: &name, arguments: &arguments })
+}
+
+/// Whether a reasoning detail goes on with the one before it. Encrypted ones come whole.
+fn is_same_detail(last: &Value, next: &Value) -> bool {
+    let is_text = matches!(next["type"].as_str(), Some("reasoning.text" | "reasoning.summary"));
+    is_text && ["type", "index"].iter().all(|name| last[name] == next[name])
 }
 
 impl Decoder for ChatDecoder {
@@ -213,16 +218,9 @@ impl Decoder for ChatDecoder {
         if data.is_empty() {
             return Ok(Progress::More);
         }
-        if data == "[DONE]" {
-            self.hand_out_calls(out);
-            let reason = match self.reason {
-                // Some servers say `stop` after tool calls.
-                Some(FinishReason::Stop) if self.made_calls => FinishReason::ToolUse,
-                Some(reason) => reason,
-                None if self.made_calls => FinishReason::ToolUse,
-                None => FinishReason::Other,
-            };
-            return Ok(Progress::End(Finish { reason, usage: self.usage }));
+        if data.eq_ignore_ascii_case("[DONE]") {
+            self.is_marked_done = true;
+            return Ok(Progress::End);
         }
         let chunk: Chunk = parse(data)?;
         let (groq_usage, groq_error) = chunk.x_groq.map_or((None, None), |part| (part.usage, part.error));
@@ -235,18 +233,37 @@ impl Decoder for ChatDecoder {
         {
             return Err(complaint);
         }
-        if let Some(usage) = chunk.usage.or(groq_usage) {
-            self.usage = usage.normalized();
-        }
-        for choice in chunk.choices.into_iter().flatten().filter(|choice| choice.index == 0) {
+        for choice in chunk.choices.into_iter().flatten().filter(|choice| choice.index.unwrap_or(0) == 0) {
             if let Some(delta) = choice.delta {
                 self.read_delta(delta, out)?;
             }
-            if let Some(word) = choice.finish_reason.filter(|word| !word.is_empty()) {
-                self.reason = Some(self.finish_reason(&word)?);
-                self.hand_out_calls(out);
+            // Some servers repeat the whole message at the end.
+            if let Some(message) = choice.message.filter(|_| !self.has_content) {
+                self.read_delta(message, out)?;
             }
+            self.read_finish(choice.finish_reason, choice.native_finish_reason)?;
+            self.counts.update(&choice.usage.unwrap_or_default());
+        }
+        for usage in [chunk.usage, groq_usage].into_iter().flatten() {
+            self.counts.update(&usage);
         }
         Ok(Progress::More)
+    }
+
+    fn has_finish_reason(&self) -> bool {
+        self.reason.is_some()
+    }
+
+    fn finish(&mut self, out: &mut VecDeque<ModelEvent>) -> Option<Finish> {
+        let reason = self.reason.or(self.is_marked_done.then_some(FinishReason::Other))?;
+        let calls = self.opaque.take_calls(&mut self.calls);
+        let reason = match reason {
+            _ if self.has_refusal => FinishReason::ContentFilter,
+            // Some servers say `stop`, or nothing, after tool calls.
+            FinishReason::Stop | FinishReason::Other if !calls.is_empty() => FinishReason::ToolUse,
+            reason => reason,
+        };
+        out.extend(calls.into_iter().map(ModelEvent::ToolCall));
+        Some(Finish { reason, usage: self.counts.normalized(Convention::OpenAi) })
     }
 }

@@ -1,5 +1,7 @@
 //! One answer of a model, with the attempts that it took.
 
+mod answer;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +14,8 @@ use agentd_llm::{
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 
+use answer::find_defect;
+
 use crate::engine::model::{Attempt, AttemptContent, AttemptEnd, Purpose};
 use crate::engine::prompt::{Prompt, estimate_tokens};
 use crate::providers::LOCAL;
@@ -21,6 +25,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Nobody waits longer than this for a second attempt.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const MAX_RETRIES: u32 = 1;
+/// How often a model is asked again that answered nothing, or with a call that its vendor could not read.
+const MAX_RETRIES_WITHOUT_ANSWER: u32 = 2;
 const MAX_HALVINGS: u32 = 3;
 
 /// What is the same for every attempt.
@@ -85,6 +91,11 @@ pub(super) struct Call {
     output_tokens: u64,
     /// It has said something, be it a call of a tool.
     has_text: bool,
+    /// Its text has more than blanks.
+    has_words: bool,
+    has_calls: bool,
+    /// An answer without text and calls is an answer.
+    may_be_empty: bool,
     /// The provider may have read the prompt.
     is_sent: bool,
     began_at: Option<Timestamp>,
@@ -105,6 +116,9 @@ impl Call {
             state: State::Over,
             output_tokens: 0,
             has_text: false,
+            has_words: false,
+            has_calls: false,
+            may_be_empty: false,
             is_sent: false,
             began_at: None,
             answer: String::new(),
@@ -119,6 +133,12 @@ impl Call {
     /// The same, where a prompt that is too long is the caller's to shorten.
     pub(super) fn without_halving(mut self) -> Self {
         self.halvings = MAX_HALVINGS;
+        self
+    }
+
+    /// The same, where an answer without text and calls is an answer.
+    pub(super) fn allowing_silence(mut self, is_allowed: bool) -> Self {
+        self.may_be_empty = is_allowed;
         self
     }
 
@@ -165,6 +185,7 @@ impl Call {
                     Some(Ok(ModelEvent::Text(text))) => {
                         self.output_tokens += estimate_tokens(&text);
                         self.has_text = true;
+                        self.has_words |= !text.trim().is_empty();
                         if self.options.noted.keeps_content {
                             self.answer.push_str(&text);
                         }
@@ -173,16 +194,13 @@ impl Call {
                     Some(Ok(ModelEvent::Reasoning(text))) => self.output_tokens += estimate_tokens(&text),
                     Some(Ok(ModelEvent::ToolCall(call))) => {
                         self.has_text = true;
+                        self.has_calls = true;
                         return Some(CallEvent::ToolCall(call));
                     }
                     Some(Ok(ModelEvent::Finished(finish))) => {
-                        self.state = State::Over;
-                        let usage = match finish.usage.source {
-                            UsageSource::Missing => self.estimated(),
-                            _ => finish.usage,
-                        };
-                        self.note(usage, AttemptEnd::Done, Some(finish.reason));
-                        return Some(CallEvent::End(Ok(Finish { usage, ..finish })));
+                        if let Some(end) = self.finished(finish) {
+                            return Some(end);
+                        }
                     }
                     Some(Err(error)) => {
                         if let Some(end) = self.failed(error) {
@@ -204,12 +222,38 @@ impl Call {
         }
     }
 
-    /// Ends the attempt; `None` when another one follows.
+    /// Ends an attempt that came to its proper end; `None` when another one follows.
+    fn finished(&mut self, finish: Finish) -> Option<CallEvent> {
+        self.state = State::Over;
+        let usage = match finish.usage.source {
+            UsageSource::Missing => self.estimated(),
+            _ => finish.usage,
+        };
+        let Some(defect) = find_defect(finish.reason, self.has_words, self.has_calls, self.may_be_empty) else {
+            self.note(usage, AttemptEnd::Done, Some(finish.reason));
+            return Some(CallEvent::End(Ok(Finish { usage, ..finish })));
+        };
+        let error = defect.into_error(&self.options.model);
+        self.note(usage, failure(&error), Some(finish.reason));
+        if defect.is_worth_a_retry() && !self.has_text && self.retries < MAX_RETRIES_WITHOUT_ANSWER {
+            self.retry_after(PAUSE);
+            return None;
+        }
+        Some(CallEvent::End(Err(error)))
+    }
+
+    fn retry_after(&mut self, pause: Duration) {
+        self.retries += 1;
+        self.is_sent = false;
+        self.output_tokens = 0;
+        self.state = State::Pausing(Box::pin(tokio::time::sleep(pause)));
+    }
+
+    /// Ends an attempt that failed; `None` when another one follows.
     fn failed(&mut self, error: ModelError) -> Option<CallEvent> {
         self.state = State::Over;
         let usage = self.failed_usage(&error);
-        let end = AttemptEnd::Failed { code: error.code.as_str().to_owned(), message: error.message.clone() };
-        self.note(usage, end, None);
+        self.note(usage, failure(&error), None);
         self.is_sent = false;
         if !self.has_text {
             self.output_tokens = 0;
@@ -221,8 +265,7 @@ impl Call {
             if let Some(pause) = pause_before_retry(&error)
                 && self.retries < MAX_RETRIES
             {
-                self.retries += 1;
-                self.state = State::Pausing(Box::pin(tokio::time::sleep(pause)));
+                self.retry_after(pause);
                 return None;
             }
         }
@@ -273,6 +316,10 @@ impl Call {
     }
 }
 
+fn failure(error: &ModelError) -> AttemptEnd {
+    AttemptEnd::Failed { code: error.code.as_str().to_owned(), message: error.message.clone() }
+}
+
 /// How long to wait before the one second attempt; `None`: there is none.
 fn pause_before_retry(error: &ModelError) -> Option<Duration> {
     let pause = match error.code {
@@ -284,120 +331,4 @@ fn pause_before_retry(error: &ModelError) -> Option<Duration> {
 }
 
 #[cfg(test)]
-mod tests {
-    use agentd_base::{Entropy, MockClock};
-    use agentd_llm::{ScriptedBackend, ScriptedReply};
-
-    use super::*;
-    use crate::engine::model::{HistoryMessage, Marker};
-
-    fn call(backend: &ScriptedBackend, history: Vec<HistoryMessage>) -> Call {
-        let clock = MockClock::new(Timestamp::from_micros(1)).clock();
-        let options = CallOptions {
-            client: "owner".into(),
-            model: "m".to_owned(),
-            temperature: None,
-            max_output_tokens: None,
-            is_conversation: true,
-            timeout: Duration::from_secs(60),
-            tools: Arc::default(),
-            noted: Noted {
-                ids: IdGenerator::new(clock.clone(), Entropy::seeded(1)),
-                clock,
-                purpose: Purpose::Answer,
-                keeps_content: false,
-            },
-        };
-        Call::new(
-            Arc::new(backend.clone()),
-            options,
-            Prompt::new("S".to_owned(), history, false, &Marker::new([1; 32])),
-        )
-    }
-
-    fn question() -> Vec<HistoryMessage> {
-        vec![HistoryMessage::User("hello".to_owned())]
-    }
-
-    fn error(code: ModelErrorCode) -> ModelError {
-        ModelError::new(code, "no")
-    }
-
-    async fn run(mut call: Call) -> (String, Option<Result<Finish, ModelError>>, Vec<Usage>) {
-        let mut text = String::new();
-        while let Some(event) = call.next().await {
-            match event {
-                CallEvent::Text(piece) => text.push_str(&piece),
-                CallEvent::ToolCall(call) => panic!("no tool was offered: {call:?}"),
-                CallEvent::End(end) => {
-                    assert!(call.next().await.is_none());
-                    return (text, Some(end), usages(call));
-                }
-            }
-        }
-        (text, None, usages(call))
-    }
-
-    fn usages(call: Call) -> Vec<Usage> {
-        call.into_parts().1.into_iter().map(|attempt| attempt.usage).collect()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_overloaded_provider_is_asked_once_more() {
-        let backend = ScriptedBackend::new();
-        backend.push(ScriptedReply::refused(error(ModelErrorCode::Overloaded)));
-        let counted = Usage { input_tokens: 3, output_tokens: 2, source: UsageSource::Provider, ..Usage::default() };
-        backend.push(ScriptedReply::text(["a", "b"], counted));
-        let (text, end, usages) = run(call(&backend, question())).await;
-        assert_eq!(text, "ab");
-        assert_eq!(end.unwrap().unwrap().reason, FinishReason::Stop);
-        assert_eq!(usages, [Usage::default(), counted]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_second_failure_is_final() {
-        let backend = ScriptedBackend::new();
-        for _ in 0..3 {
-            backend.push(ScriptedReply::refused(error(ModelErrorCode::ProviderUnavailable)));
-        }
-        let (_, end, usages) = run(call(&backend, question())).await;
-        assert_eq!(end.unwrap().unwrap_err().code, ModelErrorCode::ProviderUnavailable);
-        assert_eq!((backend.left(), usages.len()), (1, 2));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn nothing_is_repeated_once_the_model_has_spoken() {
-        let backend = ScriptedBackend::new();
-        backend.push(ScriptedReply::new().piece("four").fail(error(ModelErrorCode::Overloaded)));
-        backend.push(ScriptedReply::text(["again"], Usage::default()));
-        let (text, end, usages) = run(call(&backend, question())).await;
-        assert_eq!((text.as_str(), backend.left()), ("four", 1));
-        assert_eq!(end.unwrap().unwrap_err().code, ModelErrorCode::Overloaded);
-        assert_eq!((usages[0].source, usages[0].output_tokens), (UsageSource::Estimated, 1));
-    }
-
-    #[test]
-    fn waits_as_told_but_not_long() {
-        let limit = |seconds| error(ModelErrorCode::RateLimit).with_retry_after(Some(Duration::from_secs(seconds)));
-        assert_eq!(pause_before_retry(&limit(10)), Some(Duration::from_secs(10)));
-        assert_eq!(pause_before_retry(&limit(11)), None);
-        assert_eq!(pause_before_retry(&error(ModelErrorCode::RateLimit)), None);
-        assert_eq!(pause_before_retry(&error(ModelErrorCode::Auth)), None);
-    }
-
-    #[tokio::test]
-    async fn a_prompt_that_is_too_long_is_halved() {
-        let backend = ScriptedBackend::new();
-        backend.push(ScriptedReply::refused(error(ModelErrorCode::ContextLength)));
-        backend.push(ScriptedReply::text(["short"], Usage::default()));
-        let long = "x".repeat(4_000);
-        let mut history: Vec<HistoryMessage> = (0..6)
-            .flat_map(|_| [HistoryMessage::User(long.clone()), HistoryMessage::Assistant(long.clone())])
-            .collect();
-        history.extend(question());
-        let (text, _, _) = run(call(&backend, history)).await;
-        assert_eq!(text, "short");
-        let sizes: Vec<usize> = backend.requests().iter().map(|request| request.messages.len()).collect();
-        assert!(sizes[1] <= sizes[0] / 2 + 1, "{sizes:?}");
-    }
-}
+mod tests;

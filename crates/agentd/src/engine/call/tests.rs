@@ -1,0 +1,113 @@
+//! Retries of a call, and answers that are none.
+
+use agentd_base::{Entropy, MockClock};
+use agentd_llm::{ScriptedBackend, ScriptedReply};
+
+use super::*;
+use crate::engine::model::{HistoryMessage, Marker};
+
+fn call(backend: &ScriptedBackend, history: Vec<HistoryMessage>) -> Call {
+    let clock = MockClock::new(Timestamp::from_micros(1)).clock();
+    let options = CallOptions {
+        client: "owner".into(),
+        model: "m".to_owned(),
+        temperature: None,
+        max_output_tokens: None,
+        is_conversation: true,
+        timeout: Duration::from_secs(60),
+        tools: Arc::default(),
+        noted: Noted {
+            ids: IdGenerator::new(clock.clone(), Entropy::seeded(1)),
+            clock,
+            purpose: Purpose::Answer,
+            keeps_content: false,
+        },
+    };
+    let prompt = Prompt::new("S".to_owned(), history, false, &Marker::new([1; 32]));
+    Call::new(Arc::new(backend.clone()), options, prompt)
+}
+
+fn question() -> Vec<HistoryMessage> {
+    vec![HistoryMessage::User("hello".to_owned())]
+}
+
+fn error(code: ModelErrorCode) -> ModelError {
+    ModelError::new(code, "no")
+}
+
+async fn run(mut call: Call) -> (String, Option<Result<Finish, ModelError>>, Vec<Usage>) {
+    let mut text = String::new();
+    while let Some(event) = call.next().await {
+        match event {
+            CallEvent::Text(piece) => text.push_str(&piece),
+            CallEvent::ToolCall(call) => panic!("no tool was offered: {call:?}"),
+            CallEvent::End(end) => {
+                assert!(call.next().await.is_none());
+                return (text, Some(end), usages(call));
+            }
+        }
+    }
+    (text, None, usages(call))
+}
+
+fn usages(call: Call) -> Vec<Usage> {
+    call.into_parts().1.into_iter().map(|attempt| attempt.usage).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_overloaded_provider_is_asked_once_more() {
+    let backend = ScriptedBackend::new();
+    backend.push(ScriptedReply::refused(error(ModelErrorCode::Overloaded)));
+    let counted = Usage { input_tokens: 3, output_tokens: 2, source: UsageSource::Provider, ..Usage::default() };
+    backend.push(ScriptedReply::text(["a", "b"], counted));
+    let (text, end, usages) = run(call(&backend, question())).await;
+    assert_eq!(text, "ab");
+    assert_eq!(end.unwrap().unwrap().reason, FinishReason::Stop);
+    assert_eq!(usages, [Usage::default(), counted]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_failure_is_final() {
+    let backend = ScriptedBackend::new();
+    for _ in 0..3 {
+        backend.push(ScriptedReply::refused(error(ModelErrorCode::ProviderUnavailable)));
+    }
+    let (_, end, usages) = run(call(&backend, question())).await;
+    assert_eq!(end.unwrap().unwrap_err().code, ModelErrorCode::ProviderUnavailable);
+    assert_eq!((backend.left(), usages.len()), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_repeated_once_the_model_has_spoken() {
+    let backend = ScriptedBackend::new();
+    backend.push(ScriptedReply::new().piece("four").fail(error(ModelErrorCode::Overloaded)));
+    backend.push(ScriptedReply::text(["again"], Usage::default()));
+    let (text, end, usages) = run(call(&backend, question())).await;
+    assert_eq!((text.as_str(), backend.left()), ("four", 1));
+    assert_eq!(end.unwrap().unwrap_err().code, ModelErrorCode::Overloaded);
+    assert_eq!((usages[0].source, usages[0].output_tokens), (UsageSource::Estimated, 1));
+}
+
+#[test]
+fn waits_as_told_but_not_long() {
+    let limit = |seconds| error(ModelErrorCode::RateLimit).with_retry_after(Some(Duration::from_secs(seconds)));
+    assert_eq!(pause_before_retry(&limit(10)), Some(Duration::from_secs(10)));
+    assert_eq!(pause_before_retry(&limit(11)), None);
+    assert_eq!(pause_before_retry(&error(ModelErrorCode::RateLimit)), None);
+    assert_eq!(pause_before_retry(&error(ModelErrorCode::Auth)), None);
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_too_long_is_halved() {
+    let backend = ScriptedBackend::new();
+    backend.push(ScriptedReply::refused(error(ModelErrorCode::ContextLength)));
+    backend.push(ScriptedReply::text(["short"], Usage::default()));
+    let long = "x".repeat(4_000);
+    let mut history: Vec<HistoryMessage> =
+        (0..6).flat_map(|_| [HistoryMessage::User(long.clone()), HistoryMessage::Assistant(long.clone())]).collect();
+    history.extend(question());
+    let (text, _, _) = run(call(&backend, history)).await;
+    assert_eq!(text, "short");
+    let sizes: Vec<usize> = backend.requests().iter().map(|request| request.messages.len()).collect();
+    assert!(sizes[1] <= sizes[0] / 2 + 1, "{sizes:?}");
+}

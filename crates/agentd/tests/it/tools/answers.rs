@@ -1,0 +1,99 @@
+//! What comes with tool calls, and after them.
+
+use agentd_llm::fake::{Piece, Reply};
+use agentd_llm::{FinishReason, ToolCall};
+use serde_json::{Value, json};
+
+use super::approvals::park;
+use super::{Bench, calls, kinds, last, says};
+use crate::support::request::token_text;
+use crate::support::talk::COUNTED;
+
+/// A call of `act` with opaque reasoning, as OpenRouter streams it.
+fn call_with_reasoning() -> Reply {
+    let chunk =
+        |delta: Value, reason: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
+    let call = json!({"index": 0, "id": "a", "function": {"name": "act", "arguments": "{\"word\":\"w\"}"},
+        "extra_content": {"google": {"thought_signature": "SIGNATURE"}}});
+    let details = json!([{"type": "reasoning.encrypted", "data": "ENCRYPTED", "id": "a", "index": 0}]);
+    let events = [
+        chunk(json!({"reasoning": "hidden thoughts", "reasoning_details": details}), Value::Null),
+        chunk(json!({ "tool_calls": [call] }), json!("tool_calls")),
+    ];
+    let text: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    Reply::chunks(vec![text.into()])
+}
+
+/// The message with the calls, as the vendor got it back.
+fn sent_back(bench: &Bench, request: usize) -> Value {
+    let request = bench.request(request);
+    let messages = request["messages"].as_array().expect("messages");
+    messages.iter().find(|message| message["tool_calls"].is_array()).expect("the calls").clone()
+}
+
+fn assert_complete(message: &Value) {
+    assert_eq!(message["reasoning_details"][0]["data"], "ENCRYPTED", "{message}");
+    assert_eq!(message["tool_calls"][0]["extra_content"]["google"]["thought_signature"], "SIGNATURE");
+}
+
+#[tokio::test]
+async fn opaque_reasoning_goes_back_in_each_round_and_is_never_shown() {
+    let bench = Bench::with(vec![call_with_reasoning(), calls(&[("look", json!({}))]), says("Done.")]).await;
+    let events = bench.talk.exchange(&json!({"content": "go"})).await;
+    assert_eq!((last(&events).event.as_str(), token_text(&events).as_str()), ("done", "Done."));
+    for request in [1, 2] {
+        assert_complete(&sent_back(&bench, request));
+    }
+    let shown = format!("{events:?} {}", bench.kept(&events).await);
+    for hidden in ["ENCRYPTED", "SIGNATURE", "hidden thoughts"] {
+        assert!(!shown.contains(hidden), "{hidden}");
+    }
+}
+
+#[tokio::test]
+async fn opaque_reasoning_survives_an_approval_and_a_restart() {
+    let mut bench = Bench::with(vec![call_with_reasoning(), says("Done.")]).await;
+    let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
+    let (pending, session) = park(&bench, &id).await;
+    bench.restart().await;
+    assert_eq!(bench.answer(&pending["id"], json!({"decision": "approve"})).await, 200);
+    let events = bench.talk.follow(&session).stream().await.collect().await;
+    assert_eq!(last(&events).event, "done", "{events:?}");
+    assert_complete(&sent_back(&bench, 1));
+}
+
+#[tokio::test]
+async fn calls_that_share_an_index_all_run() {
+    let call = |name: &str, arguments: &str| {
+        json!({"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "",
+            "function": {"name": name, "arguments": arguments}}]}, "finish_reason": null}]})
+    };
+    let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
+    let events = [call("look", "{\"word\":\"a\"}"), call("look", "{\"word\":\"b\"}"), call("act", "{}"), end];
+    let text: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    let bench = Bench::with(vec![Reply::chunks(vec![text.into()]), says("Done.")]).await;
+    let events = bench.talk.exchange(&json!({"content": "go"})).await;
+    let used = events.iter().filter(|event| event.event == "tool_use");
+    let inputs: Vec<_> = used.map(|event| (event.data["tool"].clone(), event.data["input"].clone())).collect();
+    let expected = [("look", json!({"word": "a"})), ("look", json!({"word": "b"})), ("act", json!({}))];
+    assert_eq!(inputs, expected.map(|(tool, input)| (json!(tool), input)));
+    assert_eq!(bench.runs(), 3);
+}
+
+/// Some models have nothing to add once they have said what they do.
+#[tokio::test]
+async fn silence_after_tools_is_an_end_only_where_something_was_said() {
+    let silence = || Reply::answer(Vec::new(), FinishReason::Stop, COUNTED);
+    let call = ToolCall::new("v0", "look", json!({}));
+    let talking = vec![Piece::Text("I look.".to_owned()), Piece::ToolCall(call)];
+    let bench = Bench::with(vec![Reply::answer(talking, FinishReason::ToolUse, COUNTED), silence()]).await;
+    let events = bench.talk.exchange(&json!({"content": "go"})).await;
+    assert_eq!(kinds(&events), ["start", "token", "tool_use", "tool_result", "done"]);
+    assert_eq!(bench.talk.vendor.requests().len(), 2);
+
+    let bench = Bench::with(vec![calls(&[("look", json!({}))]), silence()]).await;
+    let events = bench.talk.exchange(&json!({"content": "go"})).await;
+    assert_eq!(kinds(&events), ["start", "tool_use", "tool_result", "error"]);
+    assert_eq!(bench.talk.vendor.requests().len(), 4);
+    assert_eq!(bench.runs(), 1, "the tool ran once");
+}
