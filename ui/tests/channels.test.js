@@ -113,11 +113,42 @@ test('a stranger shows without a reload, is let in by the code, and stays text',
   const person = page.getByRole('list', { name: 'People' }).getByRole('listitem');
   await person.getByText('101').waitFor();
   assert.equal(await person.count(), 1);
+  await person.getByText('Owner', { exact: true }).waitFor();
+  assert.equal(await person.getByRole('button', { name: /^Make owner/ }).count(), 0);
   await person.getByRole('button', { name: /^Remove/ }).click();
   await it.dialog().getByRole('button', { name: 'Remove' }).click();
   await page.getByRole('heading', { name: 'Nobody was let in yet' }).waitFor();
   assert.equal((await it.call('GET', '/api/channels/telegram/senders')).total, 0);
   assert.equal(await page.evaluate(() => window.harmed), undefined);
+});
+
+test('owner is the first approved person, and can be changed', async () => {
+  await write(201, 'Ada');
+  await write(202, 'Bea');
+  await it.show('/channels/telegram?part=people');
+  await page.getByText('The first person you approve becomes the owner, who may approve actions from the chat.', { exact: false }).first().waitFor();
+  const waits = page.getByRole('list', { name: 'Who wants to be let in' });
+  for (const name of ['Ada', 'Bea']) {
+    await waits.getByRole('button', { name: `Let in ${name}` }).click();
+    await waits.getByRole('button', { name: `Let in ${name}` }).waitFor({ state: 'detached' });
+  }
+  const person = (name) => page.getByRole('list', { name: 'People' }).getByRole('listitem').filter({ hasText: name });
+  await person('Ada').getByText('Owner', { exact: true }).waitFor();
+  await person('Bea').getByRole('button', { name: 'Make owner Bea' }).click();
+  await it.dialog().getByRole('button', { name: 'Make owner' }).click();
+  await person('Bea').getByText('Owner', { exact: true }).waitFor();
+  await person('Ada').getByRole('button', { name: 'Make owner Ada' }).waitFor();
+  assert.equal((await it.call('GET', '/api/channels/telegram/senders')).owner_id, '202');
+
+  await person('Bea').getByRole('button', { name: 'Remove Bea' }).click();
+  await it.dialog().getByRole('button', { name: 'Remove' }).click();
+  await page.getByText('This channel has no owner.', { exact: false }).waitFor();
+  await it.call('PUT', '/api/channels/settings', { telegram: { allowed_senders: ['303'] } });
+  await it.show('/channels/telegram?part=people');
+  await page.getByRole('list', { name: 'Allowed without a code' }).getByRole('button', { name: 'Make owner 303' }).click();
+  await it.dialog().getByRole('button', { name: 'Make owner' }).click();
+  await page.getByText('This channel has no owner.', { exact: false }).waitFor({ state: 'detached' });
+  assert.equal((await it.call('GET', '/api/channels/telegram/senders')).owner_id, '303');
 });
 
 test('rules are saved, a wrong one is said at its field, and what is not saved is not lost without a question', async () => {

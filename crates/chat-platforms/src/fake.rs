@@ -37,6 +37,19 @@ pub struct FakeMessage<'a> {
     pub text: &'a str,
 }
 
+/// A button that somebody presses.
+#[derive(Debug, Clone, Copy)]
+pub struct FakePress<'a> {
+    pub chat: u32,
+    /// Number of the direct chat of whoever presses it.
+    pub sender: u32,
+    /// What the platform knows the press by.
+    pub number: u32,
+    /// Identifier of the message that has the button.
+    pub message_id: &'a str,
+    pub data: &'a str,
+}
+
 /// A running fake of any platform; it stops when dropped.
 #[derive(Debug)]
 pub enum FakePlatform {
@@ -115,36 +128,87 @@ impl FakePlatform {
         }
     }
 
+    /// What the platform calls the person of this direct chat.
+    #[must_use]
+    pub fn sender_id(&self, number: u32) -> String {
+        match self {
+            Self::Discord(_) | Self::Telegram(_) | Self::Teams(_) => number.to_string(),
+            Self::Slack(_) => format!("U{number}"),
+            Self::Whatsapp(_) => format!("4917{number:08}"),
+            Self::GoogleChat(_) => format!("users/{number}"),
+        }
+    }
+
     /// The message as the platform sends it at this time.
     #[must_use]
     pub fn message(&self, message: &FakeMessage<'_>, now: Timestamp) -> WebhookRequest {
+        self.message_by(message.chat, message, now)
+    }
+
+    /// The message, written by the person of another direct chat. WhatsApp has none but direct chats.
+    #[must_use]
+    pub fn message_by(&self, sender: u32, message: &FakeMessage<'_>, now: Timestamp) -> WebhookRequest {
         let FakeMessage { chat, number, text } = *message;
-        let sender = chat.to_string();
+        let sender_id = self.sender_id(sender);
         match self {
-            Self::Discord(fake) => {
-                let (id, channel) = (snowflake(number), format!("13{}", snowflake(chat)));
-                fake.message_in(&id, &sender, &channel, text, now)
-            }
+            Self::Discord(fake) => fake.message_in(&snowflake(number), &sender_id, &discord_channel(chat), text, now),
             Self::Slack(fake) => {
                 let event = json!({
                     "type": "message", "channel": format!("D{chat}"), "channel_type": "im",
-                    "user": format!("U{chat}"), "text": text, "ts": format!("1795600000.{number:06}"),
+                    "user": sender_id, "text": text, "ts": format!("1795600000.{number:06}"),
                 });
                 fake.event(&event, now)
             }
-            Self::Telegram(fake) => fake.message(i64::from(number), i64::from(chat), text),
-            Self::Whatsapp(fake) => fake.message(&format!("wamid.{number}"), &format!("4917{chat:08}"), text),
+            Self::Telegram(fake) => {
+                let mut update = fake.message(i64::from(number), i64::from(sender), text).body_as_json();
+                update["message"]["chat"]["id"] = json!(chat);
+                fake.request(&update)
+            }
+            Self::Whatsapp(fake) => fake.message(&format!("wamid.{number}"), &sender_id, text),
             Self::Teams(fake) => {
-                let mut activity = fake.activity(&format!("m{number}"), &sender, text);
+                let mut activity = fake.activity(&format!("m{number}"), &sender_id, text);
                 activity["conversation"]["id"] = json!(format!("a:{chat}"));
                 fake.event(&activity)
             }
             Self::GoogleChat(fake) => {
                 let space = format!("spaces/AAAA{chat}");
-                let mut event = fake.message_event(&format!("m{number}"), &format!("users/{chat}"), text);
+                let mut event = fake.message_event(&format!("m{number}"), &sender_id, text);
                 event["space"]["name"] = json!(space);
                 event["message"]["name"] = json!(format!("{space}/messages/m{number}"));
                 event["message"]["thread"]["name"] = json!(format!("{space}/threads/m{number}"));
+                fake.event(&event)
+            }
+        }
+    }
+
+    /// The press of a button as the platform sends it at this time.
+    #[must_use]
+    pub fn press(&self, press: &FakePress<'_>, now: Timestamp) -> WebhookRequest {
+        let FakePress { chat, sender, number, message_id, data } = *press;
+        let sender_id = self.sender_id(sender);
+        match self {
+            Self::Discord(fake) => {
+                fake.press(&snowflake(number), &sender_id, &discord_channel(chat), message_id, data, now)
+            }
+            Self::Slack(fake) => {
+                let ts = message_id.split_once(':').map_or(message_id, |(_, ts)| ts);
+                fake.press(ts, &sender_id, &format!("D{chat}"), data, now)
+            }
+            Self::Telegram(fake) => {
+                let message_id = message_id.parse().unwrap_or_default();
+                fake.press(i64::from(number), i64::from(sender), i64::from(chat), message_id, data)
+            }
+            Self::Whatsapp(fake) => fake.press(&format!("wamid.{number}"), &sender_id, data, message_id),
+            Self::Teams(fake) => {
+                let mut activity = fake.activity(&format!("p{number}"), &sender_id, "");
+                activity["conversation"]["id"] = json!(format!("a:{chat}"));
+                activity["value"] = json!({"decision": data});
+                activity["replyToId"] = json!(message_id);
+                fake.event(&activity)
+            }
+            Self::GoogleChat(fake) => {
+                let mut event = fake.press(&sender_id, data, message_id).body_as_json();
+                event["space"]["name"] = json!(format!("spaces/AAAA{chat}"));
                 fake.event(&event)
             }
         }
@@ -178,6 +242,10 @@ pub fn forged(mut request: WebhookRequest) -> WebhookRequest {
         }
     }
     request
+}
+
+fn discord_channel(chat: u32) -> String {
+    format!("13{}", snowflake(chat))
 }
 
 fn snowflake(number: u32) -> String {

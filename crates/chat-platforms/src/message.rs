@@ -96,6 +96,8 @@ pub struct Decision {
     pub chat: Chat,
     /// [`Button::data`](crate::Button::data), as it was given.
     pub data: String,
+    /// [`Sent::id`](crate::Sent::id) of the message that had the button; empty if the platform does not name it.
+    pub message_id: String,
     /// The message that had the button, for [`ChatPlatform::settle`](crate::ChatPlatform::settle).
     pub message: Address,
     /// Where words about it go.

@@ -74,6 +74,12 @@ pub trait ChatPlatform: fmt::Debug + Send + Sync + 'static {
     /// indentation are kept. Either may be empty.
     fn render_text(&self, title: &str, text: &str) -> Vec<String>;
 
+    /// Whether a rendered part fits into one message together with buttons.
+    fn fits_with_buttons(&self, part: &str) -> bool {
+        let _ = part;
+        true
+    }
+
     /// Sends one message. Answers after the platform has it.
     fn send<'a>(&'a self, to: &'a Address, message: &'a Outgoing) -> BoxFuture<'a, Result<Sent, SendError>>;
 

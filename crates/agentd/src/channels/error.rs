@@ -30,7 +30,10 @@ pub enum ChannelError {
     Invalid { problems: Vec<FieldProblem> },
     #[error("there is no open pairing code `{code}`; GET /api/channels/pairings lists those there are")]
     PairingNotFound { code: String },
-    #[error("the owner let nobody in whose id is `{id}`; GET the platform's senders for those there are")]
+    #[error(
+        "sender `{id}` is neither approved nor in allowed_senders; list approved ones with GET \
+         /api/channels/{{platform}}/senders"
+    )]
     SenderNotFound { id: String },
     #[error("too many messages came from this platform; wait as long as `Retry-After` says")]
     TooFast { retry_after: Duration },
@@ -53,6 +56,10 @@ pub enum ChannelError {
 impl ChannelError {
     pub(super) fn unknown_platform(name: &str) -> Self {
         Self::UnknownPlatform { name: name.chars().take(80).collect() }
+    }
+
+    pub(super) fn sender_not_found(id: &str) -> Self {
+        Self::SenderNotFound { id: id.chars().take(80).collect() }
     }
 
     pub(super) fn invalid(field: &str, message: impl Into<String>) -> Self {

@@ -18,8 +18,8 @@
 //! - A stranger is met with a pairing code unless the owner decided otherwise; what strangers write reaches no model,
 //!   and where somebody wrote whom the owner did not let in, all that was said stands between marks that nobody outside
 //!   can know.
-//! - The turn has the tools that change nothing, and those that the channel names; what acts asks in the chat, and only
-//!   somebody whom the owner let in may answer.
+//! - The turn has the tools that change nothing, and those that the channel names. What acts asks in the chat, and only
+//!   the owner of the platform may answer, there and on that message (`service/approvals.rs`).
 //! - Files are fetched of those whom the owner let in, where a channel's `attachments` is on, before the turn begins; that
 //!   one cannot be had holds up no turn.
 //! - Of a turn that takes long the chat hears once that it goes on.
@@ -46,8 +46,8 @@ mod worker;
 
 pub use error::ChannelError;
 pub use model::{
-    ApprovedSender, ChannelMode, ChannelRules, ChannelSettings, DiscordSettings, GoogleChatSettings, GroupPolicy,
-    Pairing, SenderPolicy, SlackSettings, TeamsSettings, TelegramSettings, WhatsappSettings,
+    ApprovedSender, ApprovedSenders, ChannelMode, ChannelRules, ChannelSettings, DiscordSettings, GoogleChatSettings,
+    GroupPolicy, Pairing, SenderPolicy, SlackSettings, TeamsSettings, TelegramSettings, WhatsappSettings,
 };
 pub use restored::ValidateChannels;
 pub use routes::routes;

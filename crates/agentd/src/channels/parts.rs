@@ -1,13 +1,13 @@
 //! What this domain has besides its routes.
 
 use super::service::Channels;
-use super::worker::{AskForApprovals, KeepConnections, PurgeMessages, ReportProgress, StartTurns};
+use super::worker::{KeepConnections, PurgeMessages, ReportProgress, RequestApprovals, StartTurns};
 use crate::runtime::{Domain, Family, Metrics, QueueWorker, Sample, Workers};
 
 impl Domain for Channels {
     fn add_workers(&self, workers: &mut Workers) {
         workers.add(QueueWorker(StartTurns(self.clone())));
-        workers.add(AskForApprovals(self.clone()));
+        workers.add(RequestApprovals(self.clone()));
         workers.add(ReportProgress(self.clone()));
         workers.add(KeepConnections(self.clone()));
         workers.add(PurgeMessages(self.clone()));

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use agentd_chat_platforms::{Address, Outgoing as Part, Platform, SendError};
+use agentd_chat_platforms::{Outgoing as Part, Platform, SendError};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -62,17 +62,17 @@ impl ChannelTransport {
             let is_last = number + 1 == parts.len();
             let buttons = details.as_ref().filter(|_| is_last).map(MessageDetails::buttons).unwrap_or_default();
             let part = Part { text: text.clone(), buttons };
-            reference = Some(self.send_part(channel, &address, &part).await?);
+            let sent = channel.adapter.send(&address, &part).await.map_err(failure)?.id;
             if !is_last {
                 self.note_sent(&message.id, number + 1);
+            } else if let Some(approval) = details.as_ref().and_then(|details| details.approval_id.as_deref()) {
+                let recorded = self.channels.record_approval_message(approval, &sent).await;
+                recorded.map_err(|error| DeliveryFailure::later(error.to_string()))?;
             }
+            reference = Some(sent);
         }
         self.partly_sent.lock().remove(&message.id);
         Ok(Delivered { reference })
-    }
-
-    async fn send_part(&self, channel: &Channel, to: &Address, part: &Part) -> Result<String, DeliveryFailure> {
-        channel.adapter.send(to, part).await.map(|sent| sent.id).map_err(failure)
     }
 
     fn note_sent(&self, id: &NotificationId, parts: usize) {

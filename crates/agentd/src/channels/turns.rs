@@ -23,7 +23,7 @@ impl TurnSink for Channels {
             let Some((status, text)) = answer(reply) else { return Ok(settled) };
             let error = reply.error.as_ref().map(|error| format!("{}: {}", error.code, error.message));
             store::update_ended(tx, &message.id, status, error.as_deref()).await?;
-            let details = MessageDetails { address: message.reply_to.clone(), approval_id: None };
+            let details = MessageDetails::new(message.reply_to.clone());
             let key = format!("channel:{}", message.id);
             self.send_in(tx, message.platform, &details, &text, key, None).await?;
             Ok(settled)

@@ -265,6 +265,7 @@ pub async fn wire(
         skills: skills.clone(),
         notify: notify.clone(),
         base_url,
+        public_url: config.configured_base_url(),
     };
     let channels = Channels::new(context, channel_dependencies);
     register_transports(&channels, &notify);

@@ -244,7 +244,13 @@ impl Config {
     /// as `base_url` says, else at its own address.
     #[must_use]
     pub fn reached_at(&self, address: SocketAddr) -> String {
-        if self.base_url == own_origin(self.listen) { own_origin(address) } else { self.base_url.clone() }
+        self.configured_base_url().unwrap_or_else(|| own_origin(address))
+    }
+
+    /// `base_url`, unless it is only derived from the address to listen on.
+    #[must_use]
+    pub fn configured_base_url(&self) -> Option<String> {
+        (self.base_url != own_origin(self.listen)).then(|| self.base_url.clone())
     }
 
     /// Where the embedding model may lie; the first of these that is there is used. Without a name

@@ -2,7 +2,7 @@
 
 use agentd::migrations::MIGRATIONS;
 use agentd_store::testing::{TestDb, describe_schema, postgres_url};
-use agentd_store::{Db, Dialect, Migration, StoreError, Tx, args};
+use agentd_store::{Db, Dialect, Migration, Row, StoreError, Tx, args};
 
 fn dialects() -> Vec<Dialect> {
     [Some(Dialect::Sqlite), postgres_url().map(|_| Dialect::Postgres)].into_iter().flatten().collect()
@@ -126,6 +126,46 @@ async fn instructions_that_were_there_are_the_first_version() {
             .collect();
         let version = |id: &str, text: &str| (id.to_owned(), 1, text.to_owned(), "created".to_owned(), 5);
         assert_eq!(found, [version("agent_1", "Be \"brief\".\nUse metres."), version("agent_2", "")]);
+        drop(read);
+        db.close().await;
+        test_db.end().await.unwrap();
+    }
+}
+
+/// Databases of before have an owner for each platform: the sender who was approved first.
+#[tokio::test]
+async fn earliest_approved_sender_of_a_platform_becomes_its_owner() {
+    let before = MIGRATIONS.iter().position(|step| step.name == "channel_owners").unwrap();
+    for dialect in dialects() {
+        let test_db = TestDb::start_on(dialect, &MIGRATIONS[..before]).await.unwrap();
+        let senders = [
+            ("slack", "U2", 5_i64),
+            ("slack", "U1", 6),
+            ("telegram", "9", 4),
+            ("telegram", "8", 3),
+            ("telegram", "7", 3),
+        ];
+        let filled: Result<(), StoreError> = test_db
+            .db
+            .write(async move |tx: &mut Tx| {
+                for (platform, sender, approved_at) in senders {
+                    let sql = "INSERT INTO channel_senders (platform, sender_id, sender_name, approved_at) \
+                               VALUES ($1, $2, 'Ada', $3)";
+                    tx.execute(sql, args![platform, sender, approved_at]).await?;
+                }
+                Ok(())
+            })
+            .await;
+        filled.unwrap();
+        test_db.db.close().await;
+        let mut options = test_db.options().clone();
+        options.migrations = MIGRATIONS;
+        let db = Db::open(options).await.unwrap();
+        let mut read = db.read().await.unwrap();
+        let rows = read.fetch_all("SELECT platform, sender_id FROM channel_owners ORDER BY platform", args![]).await;
+        let owner = |row: &Row| (row.get("platform").unwrap(), row.get("sender_id").unwrap());
+        let owners: Vec<(String, String)> = rows.unwrap().iter().map(owner).collect();
+        assert_eq!(owners, [("slack".to_owned(), "U2".to_owned()), ("telegram".to_owned(), "7".to_owned())]);
         drop(read);
         db.close().await;
         test_db.end().await.unwrap();

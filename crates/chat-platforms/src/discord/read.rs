@@ -82,9 +82,10 @@ impl Discord {
         }
         let chat = chat_of(interaction)?;
         let of = self.interaction(interaction, now)?;
+        let message_id = id(&interaction["message"]["id"])?;
         let message = Details {
             interaction: Some(of.clone()),
-            message_id: Some(id(&interaction["message"]["id"])?),
+            message_id: Some(message_id.clone()),
             is_original: true,
             ..Details::default()
         };
@@ -93,20 +94,20 @@ impl Discord {
             id: id(&interaction["id"])?,
             sender: sender(interaction)?,
             data: button_data(&data["custom_id"])?,
+            message_id,
             message: Address { details: message.to_value(), ..Address::of_channel(&chat.id) },
             reply_to: Address { details: reply_to.to_value(), ..Address::of_channel(&chat.id) },
             chat,
         })
     }
 
+    /// `None` for an interaction of another application.
     fn interaction(&self, interaction: &Value, now: Timestamp) -> Option<Interaction> {
-        let application_id = id(&interaction["application_id"]).or_else(|| self.config.application_id.clone())?;
+        let ours = self.config.application_id.as_ref();
+        let application_id = id(&interaction["application_id"]).or_else(|| ours.cloned())?;
         let interaction_token = id(&interaction["token"])?;
-        is_snowflake(&application_id).then(|| Interaction {
-            interaction_token,
-            application_id,
-            expires_at: now + LIFETIME,
-        })
+        let is_ours = is_snowflake(&application_id) && ours.is_none_or(|ours| *ours == application_id);
+        is_ours.then(|| Interaction { interaction_token, application_id, expires_at: now + LIFETIME })
     }
 }
 

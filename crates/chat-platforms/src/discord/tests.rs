@@ -157,6 +157,7 @@ async fn whatever_else_comes_is_answered_and_no_message() {
         (of_command(|body| body["user"]["bot"] = json!(true)), 4),
         (of_command(|body| body["token"] = json!("")), 4),
         (of_command(|body| body["application_id"] = json!("../x")), 4),
+        (of_command(|body| body["application_id"] = json!("1")), 4),
         (json!({"type": 3, "data": {"component_type": 5}}), 6),
         (of_others, 6),
     ] {
@@ -208,8 +209,11 @@ async fn messages_go_out_and_buttons_come_back() {
     assert_eq!((&body["components"][0]["components"][1]["style"], &body["flags"]), (&json!(4), &json!(4)));
 
     let (answer, pressed) = received(&app, &fake.press(ID, "77", CHANNEL, &sent.id, "deny:1", NOW)).await;
-    let Some(Incoming::Decision(Decision { id, data, message, reply_to, .. })) = pressed else { panic!("{pressed:?}") };
+    let Some(Incoming::Decision(Decision { id, data, message_id, message, reply_to, .. })) = pressed else {
+        panic!("{pressed:?}")
+    };
     assert_eq!((answer, id.as_str(), data.as_str()), (json!({"type": 6}), ID, "deny:1"));
+    assert_eq!(message_id, sent.id);
     app.settle(&message, "Denied").await.unwrap();
     let settled = fake.requests().pop().unwrap();
     assert!(settled.path.ends_with("/messages/@original") && settled.body["components"] == json!([]));

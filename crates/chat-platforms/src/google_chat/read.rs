@@ -63,6 +63,7 @@ fn read_decision(event: &Value) -> Option<Incoming> {
         sender,
         chat,
         data,
+        message_id: message.clone(),
         message: Address { details: json!({"message": message}), ..reply_to.clone() },
         reply_to,
     }))

@@ -138,8 +138,10 @@ async fn a_message_with_buttons_is_decided_and_settled() {
     let request = fake.press("users/1", "approve:1", &sent.id);
     let incoming = received(&chat, &request).await;
     assert_eq!(incoming, received(&chat, &request).await, "the same id, however often it is sent");
-    let [Incoming::Decision(Decision { data, message, .. })] = incoming.as_slice() else { panic!("{incoming:?}") };
-    assert_eq!(data, "approve:1");
+    let [Incoming::Decision(Decision { data, message_id, message, .. })] = incoming.as_slice() else {
+        panic!("{incoming:?}")
+    };
+    assert_eq!((data.as_str(), message_id), ("approve:1", &sent.id));
     chat.show_typing(&read.reply_to).await.unwrap();
     chat.settle(message, "Approved.").await.unwrap();
     let recorded = fake.requests();

@@ -129,6 +129,7 @@ fn read_action(payload: &Value, action: &Value) -> Option<Decision> {
         id: format!("{}:{ts}:{}:{user_id}", chat.id, id(&action["action_ts"])?),
         sender: Sender { id: user_id, name: first_name([&user["name"], &user["username"]]) },
         data: button_data(&action["value"])?,
+        message_id: format!("{}:{ts}", chat.id),
         message: address_of(&chat, json!({"ts": ts})),
         reply_to: address_of(&chat, Value::Null),
         chat,

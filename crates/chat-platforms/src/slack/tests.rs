@@ -178,11 +178,11 @@ async fn messages_go_out_and_buttons_come_back() {
     assert_eq!(body["blocks"][1]["elements"][1]["style"], "danger");
     let press = fake.press("1795600000.000001", "U7", "C0CHANNEL", "deny:1", NOW);
     let pressed = app.receive(&press, NOW).await.unwrap().incoming;
-    let [Incoming::Decision(Decision { id, data, message, sender, .. })] = pressed.as_slice() else {
+    let [Incoming::Decision(Decision { id, data, message_id, message, sender, .. })] = pressed.as_slice() else {
         panic!("{pressed:?}")
     };
     assert_eq!(id, "C0CHANNEL:1795600000.000001:1795600000.000001:U7");
-    assert_eq!((data.as_str(), sender.name.as_str()), ("deny:1", "ada"));
+    assert_eq!((data.as_str(), message_id, sender.name.as_str()), ("deny:1", &sent.id, "ada"));
     assert_eq!(message.details, sent.message.details);
     let of_others = fake.press("1795600000.000001", "U7", "C0CHANNEL", "not ours", NOW);
     assert_eq!(app.receive(&of_others, NOW).await.unwrap().incoming, []);

@@ -52,6 +52,7 @@ impl Teams {
                 sender,
                 chat,
                 data,
+                message_id: id(&activity["replyToId"]).unwrap_or_default(),
                 message: address(id(&activity["replyToId"])),
             }));
         }

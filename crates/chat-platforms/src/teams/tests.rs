@@ -235,8 +235,10 @@ async fn a_message_with_buttons_is_decided_and_settled() {
     let asked = Outgoing { buttons: buttons(), ..Outgoing::text("Go?") };
     let sent = teams.send(&read.reply_to, &asked).await.unwrap();
     let incoming = received(&teams, &fake.press("m2", "29:anna", "approve:1", &sent.id)).await;
-    let [Incoming::Decision(Decision { data, message, .. })] = incoming.as_slice() else { panic!("{incoming:?}") };
-    assert_eq!((data.as_str(), message), ("approve:1", &sent.message));
+    let [Incoming::Decision(Decision { data, message_id, message, .. })] = incoming.as_slice() else {
+        panic!("{incoming:?}")
+    };
+    assert_eq!((data.as_str(), message_id, message), ("approve:1", &sent.id, &sent.message));
     teams.settle(message, "Approved.").await.unwrap();
     let recorded = fake.requests();
     assert_eq!(recorded[1].path, "v3/conversations/a:1/activities/m1");

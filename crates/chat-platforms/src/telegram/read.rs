@@ -121,11 +121,13 @@ fn read_decision(update_id: &str, query: &Value) -> Option<Decision> {
     let message = &query["message"];
     let chat = chat_of(message)?;
     let data = button_data(&query["data"])?;
-    let details = json!({"message_id": message["message_id"].as_i64()?, "callback_query_id": id(&query["id"])?});
+    let message_id = message["message_id"].as_i64()?;
+    let details = json!({"message_id": message_id, "callback_query_id": id(&query["id"])?});
     Some(Decision {
         id: update_id.to_owned(),
         sender,
         data,
+        message_id: message_id.to_string(),
         message: Address { details, ..address_of(&chat) },
         reply_to: address_of(&chat),
         chat,

@@ -162,8 +162,10 @@ async fn messages_go_out_and_buttons_come_back() {
     assert_eq!(body["link_preview_options"]["is_disabled"], true);
     assert_eq!(body["reply_markup"]["inline_keyboard"][0][1]["callback_data"], "deny:1");
     let pressed = bot.receive(&fake.press(8, 7, -100, 1, "deny:1"), NOW).await.unwrap().incoming.pop();
-    let Some(Incoming::Decision(Decision { id, data, message, .. })) = pressed else { panic!("{pressed:?}") };
-    assert_eq!((id.as_str(), data.as_str()), ("8", "deny:1"));
+    let Some(Incoming::Decision(Decision { id, data, message_id, message, .. })) = pressed else {
+        panic!("{pressed:?}")
+    };
+    assert_eq!((id.as_str(), data.as_str(), &message_id), ("8", "deny:1", &sent.id));
     bot.settle(&message, "Denied").await.unwrap();
     bot.settle(&sent.message, "Denied").await.expect("what is settled already is no error");
     let methods: Vec<String> = fake.requests().into_iter().map(|request| request.path).collect();

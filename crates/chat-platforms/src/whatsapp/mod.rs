@@ -101,6 +101,10 @@ impl ChatPlatform for Whatsapp {
         markup::render_text(title, text, &write::STYLE)
     }
 
+    fn fits_with_buttons(&self, part: &str) -> bool {
+        markup::characters(part) <= write::MAX_TEXT_WITH_BUTTONS
+    }
+
     fn send<'a>(&'a self, to: &'a Address, message: &'a Outgoing) -> BoxFuture<'a, Result<Sent, SendError>> {
         self.send_message(to, message).boxed()
     }

@@ -73,6 +73,7 @@ fn read_message(message: &Value, contacts: &[Value]) -> Option<Incoming> {
             sender,
             chat,
             data,
+            message_id: id(&message["context"]["id"]).unwrap_or_default(),
             message: Address { thread: id(&message["context"]["id"]), ..Address::of_channel(from) },
             reply_to,
         }));

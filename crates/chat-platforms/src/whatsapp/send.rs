@@ -7,28 +7,17 @@ use serde_json::Value;
 use super::{Whatsapp, write};
 use crate::api::{ApiAnswer, ApiCall, base_url, call, join};
 use crate::incoming_text::{id, name, reason};
-use crate::markup::characters;
 use crate::outgoing::{Account, Address, Outgoing, SendError, Sent};
 
 pub(super) const NAME: &str = "WhatsApp";
 const BASE: &str = "https://graph.facebook.com/v23.0";
-/// What buttons stand under where the text has no room for them.
-const CHOOSE: &str = "Please choose:";
 
 impl Whatsapp {
     pub(super) async fn send_message(&self, to: &Address, message: &Outgoing) -> Result<Sent, SendError> {
         if message.buttons.is_empty() {
             return self.send_text(to, &message.text).await;
         }
-        let text = if characters(&message.text) > write::MAX_TEXT_WITH_BUTTONS {
-            self.send_text(to, &message.text).await?;
-            CHOOSE
-        } else if message.text.trim().is_empty() {
-            CHOOSE
-        } else {
-            &message.text
-        };
-        self.post(to, &write::button_message(to, text, &message.buttons)).await
+        self.post(to, &write::button_message(to, &message.text, &message.buttons)).await
     }
 
     pub(super) async fn send_text(&self, to: &Address, text: &str) -> Result<Sent, SendError> {

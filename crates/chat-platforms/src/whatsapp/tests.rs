@@ -160,10 +160,11 @@ async fn what_is_not_for_this_number_is_no_message() {
 async fn a_pressed_button_is_a_decision() {
     let (fake, whatsapp) = running().await;
     let incoming = received(&whatsapp, &fake.press("wamid.2", "491701234567", "approve:1", "wamid.sent1")).await;
-    let [Incoming::Decision(Decision { data, message, reply_to, .. })] = incoming.as_slice() else {
+    let [Incoming::Decision(Decision { data, message_id, message, reply_to, .. })] = incoming.as_slice() else {
         panic!("{incoming:?}")
     };
-    assert_eq!((data.as_str(), message.thread.as_deref()), ("approve:1", Some("wamid.sent1")));
+    assert_eq!((data.as_str(), message_id.as_str()), ("approve:1", "wamid.sent1"));
+    assert_eq!(message.thread.as_deref(), Some("wamid.sent1"));
     whatsapp.settle(message, "Approved.").await.unwrap();
     whatsapp.show_typing(reply_to).await.unwrap();
     let requests = fake.requests();
@@ -172,19 +173,20 @@ async fn a_pressed_button_is_a_decision() {
 }
 
 #[tokio::test]
-async fn messages_are_sent_and_buttons_follow_long_ones() {
+async fn messages_are_sent_with_buttons_up_to_the_limit_of_those() {
     let (fake, whatsapp) = running().await;
     let to = whatsapp.address("+491701234567").unwrap();
     let sent = whatsapp.send(&to, &Outgoing::text("hi")).await.unwrap();
     assert_eq!(sent.id, "wamid.sent1");
     whatsapp.send(&sent.message, &Outgoing { buttons: buttons(), ..Outgoing::text("Go?") }).await.unwrap();
-    whatsapp.send(&to, &Outgoing { buttons: buttons(), ..Outgoing::text("x".repeat(1025)) }).await.unwrap();
+    assert!(whatsapp.fits_with_buttons(&"x".repeat(1024)) && !whatsapp.fits_with_buttons(&"x".repeat(1025)));
+    let too_long = Outgoing { buttons: buttons(), ..Outgoing::text("x".repeat(1025)) };
+    assert!(matches!(whatsapp.send(&to, &too_long).await, Err(SendError::Refused(_))), "nothing is cut or split");
     whatsapp.show_typing(&to).await.unwrap();
     let sent = fake.sent();
-    assert_eq!((sent.len(), fake.requests().len()), (4, 4), "no sign of typing without a message: {sent:?}");
+    assert_eq!((sent.len(), fake.requests().len()), (3, 3), "no sign of typing without a message: {sent:?}");
     assert_eq!(sent[1]["context"]["message_id"], "wamid.sent1");
     assert_eq!(sent[1]["interactive"]["action"]["buttons"][1]["reply"]["id"], "deny:1");
-    assert_eq!((&sent[2]["type"], &sent[3]["interactive"]["body"]["text"]), (&json!("text"), &json!("Please choose:")));
     let account = whatsapp.check().await.unwrap();
     assert_eq!((account.id.as_str(), account.name.as_str()), ("106540352242922", "Fake +1 555-078-3881"));
 }

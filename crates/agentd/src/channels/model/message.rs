@@ -5,6 +5,7 @@ use std::time::Duration;
 use agentd_base::Timestamp;
 use agentd_chat_platforms::{Address, Attachment, Chat, Platform, Sender};
 
+use super::approval::{ApprovalCode, parse_decision};
 use crate::admission::{Limits, Rate};
 
 agentd_base::typed_id!(
@@ -54,6 +55,9 @@ impl ChannelMessage {
 
     /// What a person asks the daemon itself for.
     pub(in crate::channels) fn command(&self) -> Option<Command> {
+        if let Some((is_approved, code)) = parse_decision(&self.content) {
+            return Some(Command::Decide { is_approved, code });
+        }
         match self.content.trim().to_ascii_lowercase().as_str() {
             "/new" => Some(Command::New),
             "/stop" => Some(Command::Stop),
@@ -70,6 +74,11 @@ pub(in crate::channels) enum Command {
     /// Ends the reply that is being written.
     Stop,
     Help,
+    /// Decides an approval of the conversation.
+    Decide {
+        is_approved: bool,
+        code: ApprovalCode,
+    },
 }
 
 /// What became of a message, as its status says from then on.
@@ -114,5 +123,7 @@ mod tests {
         assert_eq!(message(" /NEW ").command(), Some(Command::New));
         assert_eq!(message("/start").command(), Some(Command::Help));
         assert_eq!(message("/stop it").command(), None);
+        let decision = Command::Decide { is_approved: true, code: ApprovalCode(4711) };
+        assert_eq!(message("approve 004711").command(), Some(decision));
     }
 }

@@ -1,19 +1,21 @@
 //! The settings of the platforms and what is valid in them; messages, and those who write them.
 
+mod approval;
 mod attachments;
 mod message;
 mod pairing;
 mod platforms;
 mod rules;
 
-pub use pairing::{ApprovedSender, Pairing};
+pub use pairing::{ApprovedSender, ApprovedSenders, Pairing};
 pub use platforms::{
     ChannelSettings, DiscordSettings, GoogleChatSettings, SlackSettings, TeamsSettings, TelegramSettings,
     WhatsappSettings,
 };
 pub use rules::{ChannelMode, ChannelRules, GroupPolicy, SenderPolicy};
 
+pub(super) use approval::{ApprovalCode, ChatApproval};
 pub(super) use attachments::{FetchedFile, MAX_FILE_BYTES, MAX_FILES};
 pub(super) use message::{ChannelMessage, ChannelMessageId, Command, KEPT, LIMITS, MessageEnd, QUEUE};
-pub(super) use pairing::{CODE_LIFE, MAX_OPEN_CODES, new_code};
+pub(super) use pairing::{CODE_LIFE, EVICTION_LIMITS, MAX_OPEN_CODES, PAIRING_LIMIT_NOTICE_INTERVAL, new_code};
 pub(super) use platforms::ChannelPatch;

@@ -5,10 +5,24 @@ use std::time::Duration;
 use agentd_base::{Entropy, Timestamp};
 use agentd_chat_platforms::{Address, Platform, Sender};
 
+use super::message::QUEUE;
+use crate::admission::{Limits, Rate};
+
 /// How long a code is good for.
 pub(in crate::channels) const CODE_LIFE: Duration = Duration::from_secs(3600);
 /// Open codes of a platform.
 pub(in crate::channels) const MAX_OPEN_CODES: u64 = 100;
+/// Minimum time between two notifications about a platform whose codes are used up.
+pub(in crate::channels) const PAIRING_LIMIT_NOTICE_INTERVAL: Duration = Duration::from_secs(3600);
+/// Codes that replace another one, per platform: each is a message to a chat.
+pub(in crate::channels) const EVICTION_LIMITS: Limits = Limits {
+    of_one: Rate { per_minute: 300 },
+    in_all: Rate { per_minute: 300 * Platform::ALL.len() as u32 },
+    senders: Platform::ALL.len(),
+    queue: QUEUE,
+    max_waiting: u64::MAX,
+    queue_is_full: "",
+};
 const CODE_CHARACTERS: usize = 8;
 /// Without those that are mistaken for others.
 const ALPHABET: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
@@ -31,6 +45,17 @@ pub struct ApprovedSender {
     pub platform: Platform,
     pub sender: Sender,
     pub approved_at: Timestamp,
+    /// Whether the sender decides approvals in chats of the platform.
+    pub is_owner: bool,
+}
+
+/// The approved senders of a platform.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovedSenders {
+    /// The first approved one first.
+    pub senders: Vec<ApprovedSender>,
+    /// The owner, who may also be one of `allowed_senders`.
+    pub owner_id: Option<String>,
 }
 
 /// 40 bits, as people read them out.

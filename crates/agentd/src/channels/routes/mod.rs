@@ -26,6 +26,7 @@ pub fn routes() -> Routes<Channels> {
                 .routes(routes!(pairings::approve_pairing))
                 .routes(routes!(pairings::refuse_pairing))
                 .routes(routes!(pairings::list_senders))
+                .routes(routes!(pairings::set_channel_owner))
                 .routes(routes!(pairings::remove_sender)),
         )
 }

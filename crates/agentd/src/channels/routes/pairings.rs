@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::platform_of;
-use crate::channels::model::{ApprovedSender, Pairing};
+use crate::channels::model::{ApprovedSender, ApprovedSenders, Pairing};
 use crate::channels::service::Channels;
 
 /// A stranger who wants to be let in.
@@ -73,6 +73,8 @@ pub(super) struct SenderView {
     id: String,
     name: String,
     approved_at: Timestamp,
+    /// Whether the sender decides approvals in chats of the platform.
+    is_owner: bool,
 }
 
 impl From<ApprovedSender> for SenderView {
@@ -82,13 +84,15 @@ impl From<ApprovedSender> for SenderView {
             id: approved.sender.id,
             name: approved.sender.name,
             approved_at: approved.approved_at,
+            is_owner: approved.is_owner,
         }
     }
 }
 
-/// Let a stranger in
+/// Approve a pairing code
 ///
-/// They are told, and what they write from now on reaches the agent. What they wrote before does not.
+/// The sender is told, and later messages reach the agent; earlier ones do not. The first approved sender of a platform
+/// becomes its owner, who decides approvals in its chats.
 #[utoipa::path(
     post, path = "/api/channels/{platform}/pairings/{code}/approve", tag = "channels",
     params(("platform" = String, Path), ("code" = String, Path, description = "As in the list; capitals do not matter")),
@@ -127,9 +131,14 @@ pub(super) async fn refuse_pairing(
 pub(super) struct SenderList {
     senders: Vec<SenderView>,
     total: u64,
+    /// The owner, who may also be one of `allowed_senders`; `null`: no sender decides approvals in chats.
+    #[schema(required)]
+    owner_id: Option<String>,
 }
 
-/// Those who were let in, the first one first
+/// List approved senders
+///
+/// The first approved one comes first.
 #[utoipa::path(
     get, path = "/api/channels/{platform}/senders", tag = "channels", params(("platform" = String, Path)),
     responses((status = 200, body = SenderList)),
@@ -138,11 +147,47 @@ pub(super) async fn list_senders(
     State(channels): State<Channels>,
     Path(platform): Path<String>,
 ) -> Result<Json<SenderList>, ApiError> {
-    let senders = channels.senders(platform_of(&platform)?).await?;
-    Ok(Json(SenderList { total: senders.len() as u64, senders: senders.into_iter().map(Into::into).collect() }))
+    let ApprovedSenders { senders, owner_id } = channels.senders(platform_of(&platform)?).await?;
+    let total = senders.len() as u64;
+    Ok(Json(SenderList { senders: senders.into_iter().map(Into::into).collect(), total, owner_id }))
 }
 
-/// Make somebody a stranger again
+#[derive(Debug, Deserialize, ToSchema)]
+pub(super) struct SetOwner {
+    /// An approved sender, or one of `allowed_senders`; `null`: no sender decides approvals in chats.
+    #[schema(required, min_length = 1, max_length = 512)]
+    sender_id: Option<String>,
+}
+
+/// The owner of a platform.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct OwnerView {
+    platform: &'static str,
+    #[schema(required)]
+    owner_id: Option<String>,
+}
+
+/// Set the owner of a platform
+///
+/// Only the owner approves and rejects in chats of the platform what agents want to do.
+#[utoipa::path(
+    put, path = "/api/channels/{platform}/owner", tag = "channels", request_body = SetOwner,
+    params(("platform" = String, Path, description = "As in the list")),
+    responses((status = 200, body = OwnerView)),
+)]
+pub(super) async fn set_channel_owner(
+    State(channels): State<Channels>,
+    Path(platform): Path<String>,
+    Json(SetOwner { sender_id }): Json<SetOwner>,
+) -> Result<Json<OwnerView>, ApiError> {
+    let platform = platform_of(&platform)?;
+    channels.set_owner(platform, sender_id.clone()).await?;
+    Ok(Json(OwnerView { platform: platform.id(), owner_id: sender_id }))
+}
+
+/// Remove an approved sender
+///
+/// The sender is unknown again. If it was the owner, the platform has none.
 #[utoipa::path(
     delete, path = "/api/channels/{platform}/senders/{id}", tag = "channels",
     params(("platform" = String, Path), ("id" = String, Path, description = "As in the list")),

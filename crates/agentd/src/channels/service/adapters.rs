@@ -14,11 +14,13 @@ use agentd_chat_platforms::{
     whatsapp::{Whatsapp, WhatsappConfig},
 };
 use agentd_net::{GuardedClient, Trust};
+use agentd_store::{Read, StoreError};
 use parking_lot::RwLock;
 use tokio::sync::{Mutex, watch};
 use url::Url;
 
 use crate::channels::model::{ChannelRules, ChannelSettings};
+use crate::channels::store;
 use crate::settings::{Section, Settings, VaultError};
 
 /// A platform that is turned on.
@@ -29,6 +31,14 @@ pub(in crate::channels) struct Channel {
     pub(in crate::channels) rules: ChannelRules,
     /// Of all that a connection depends on: with another one it is opened anew.
     pub(super) connection_key: [u8; 32],
+}
+
+impl Channel {
+    /// Whether a sender was approved, or is one of `allowed_senders`.
+    pub(in crate::channels) async fn is_trusted(&self, read: &mut Read, sender: &str) -> Result<bool, StoreError> {
+        let is_allowed = self.rules.allowed_senders.iter().any(|allowed| allowed == sender);
+        Ok(is_allowed || store::find_sender(read, self.platform, sender).await?)
+    }
 }
 
 #[derive(Debug, Default)]

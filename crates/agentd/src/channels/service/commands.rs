@@ -3,12 +3,14 @@
 use agentd_store::{Lease, StoreError, Tx};
 
 use super::{Channels, MessageDetails};
+use crate::channels::error::ChannelError;
 use crate::channels::model::{ChannelMessage, Command, MessageEnd};
 use crate::channels::store;
 use crate::engine::cancel_in_conversation;
 
 const HELP: &str = "Write what you want to know, and I answer here.\n\n- `/new` begins a new conversation: I forget what was \
-                    said in this one.\n- `/stop` ends what I am doing.\n- `/help` shows this.";
+                    said in this one.\n- `/stop` ends what I am doing.\n- `approve 123456` and `reject 123456` \
+                    decide an approval by its code, if you are the owner.\n- `/help` shows this.";
 
 impl Channels {
     /// Carries a command out, with the end of the queue's item.
@@ -17,7 +19,11 @@ impl Channels {
         lease: &Lease,
         message: ChannelMessage,
         command: Command,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), ChannelError> {
+        let decided = match command {
+            Command::Decide { is_approved, code } => self.decide_by_code(&message, code, is_approved).await?,
+            Command::New | Command::Stop | Command::Help => String::new(),
+        };
         let (this, lease) = (self.clone(), lease.clone());
         let work = async move |tx: &mut Tx| {
             tx.complete(&lease).await?;
@@ -33,11 +39,12 @@ impl Channels {
                     }
                     "I stop."
                 }
+                Command::Decide { .. } => &decided,
             };
             store::update_ended(tx, &message.id, MessageEnd::Answered, None).await?;
-            let details = MessageDetails { address: message.reply_to.clone(), approval_id: None };
+            let details = MessageDetails::new(message.reply_to.clone());
             this.send_in(tx, message.platform, &details, text, format!("channel:{}", message.id), None).await
         };
-        self.0.context.db.write(work).await
+        Ok(self.0.context.db.write::<_, StoreError, _>(work).await?)
     }
 }

@@ -14,12 +14,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_chat_platforms::{Address, Button, Platform};
+use agentd_base::visible;
+use agentd_chat_platforms::{Address, Button, Platform, Sender};
 use agentd_store::{StoreError, Tx};
 use serde::{Deserialize, Serialize};
 
 use super::error::ChannelError;
-use super::model::{LIMITS, QUEUE};
+use super::model::{EVICTION_LIMITS, LIMITS, QUEUE};
 use crate::admission::{Admission, OutcomeCounts};
 use crate::agents::Agents;
 use crate::chat::Chat;
@@ -36,6 +37,8 @@ pub use status::{ChannelStatus, ChannelSummary};
 
 /// Messages that one daemon holds while their turns wait for a permit; more than this stay for others, and for later.
 const MOST_HELD: usize = 128;
+/// Maximum length of a sender's name or id in a text.
+const MAX_NAME_CHARACTERS: usize = 100;
 /// The most of an answer that is sent.
 const MAX_ANSWER_BYTES: usize = 200 * 1024;
 
@@ -50,6 +53,8 @@ pub struct ChannelDependencies {
     pub notify: Notify,
     /// How the daemon is reached from outside, without a slash at the end.
     pub base_url: String,
+    /// The same, if it was configured: only then can users open it.
+    pub public_url: Option<String>,
 }
 
 struct Inner {
@@ -57,6 +62,8 @@ struct Inner {
     uses: ChannelDependencies,
     adapters: Adapters,
     admission: BTreeMap<Platform, Admission<String>>,
+    /// Pairing codes that replace another one.
+    evictions: Admission<Platform>,
     counts: OutcomeCounts,
     queue: WorkQueue,
     progress_due: NextDue,
@@ -80,12 +87,31 @@ pub(super) struct MessageDetails {
     /// An approval that buttons under the message decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) approval_id: Option<String>,
+    /// Whether the text shows the whole input of the approval.
+    #[serde(default)]
+    can_approve: bool,
 }
 
 impl MessageDetails {
-    pub(super) fn buttons(&self) -> Vec<Button> {
-        self.approval_id.as_deref().map(approvals::buttons).unwrap_or_default()
+    pub(super) fn new(address: Address) -> Self {
+        Self { address, approval_id: None, can_approve: false }
     }
+
+    pub(super) fn buttons(&self) -> Vec<Button> {
+        self.approval_id.as_deref().map(|id| approvals::buttons(id, self.can_approve)).unwrap_or_default()
+    }
+}
+
+/// The name of a sender, or else the id, in one line. Longer ones are cut.
+fn plain_name(sender: &Sender) -> String {
+    let name = if sender.name.trim().is_empty() { &sender.id } else { &sender.name };
+    plain(name)
+}
+
+/// Text that a sender chose, in one line that ends no inline code. Longer texts are cut.
+fn plain(text: &str) -> String {
+    let one_line = text.replace(['`', '\n', '\t'], " ");
+    visible::escape(&one_line).chars().take(MAX_NAME_CHARACTERS).collect()
 }
 
 impl Channels {
@@ -95,6 +121,7 @@ impl Channels {
             context: context.clone(),
             adapters: Adapters::new(uses.settings.clone(), context.clock.clone()),
             admission: Platform::ALL.map(|platform| (platform, Admission::new(LIMITS))).into(),
+            evictions: Admission::new(EVICTION_LIMITS),
             uses,
             counts: OutcomeCounts::default(),
             queue: WorkQueue::new(context, QUEUE, MOST_HELD),

@@ -60,7 +60,7 @@ impl Channels {
         let work = async move |tx: &mut Tx| {
             // Its answer may be on its way by now.
             let Some(message) = store::find_running(tx, session.as_str()).await? else { return Ok(0) };
-            let details = MessageDetails { address: message.reply_to.clone(), approval_id: None };
+            let details = MessageDetails::new(message.reply_to.clone());
             this.send_in(tx, message.platform, &details, &text, key_of(&message), None).await?;
             Ok::<_, StoreError>(1)
         };

@@ -87,7 +87,9 @@ impl Channels {
         }
         // Last: what fails comes again as a whole, and a decision that comes again is told that it was made already.
         for decision in decisions {
-            self.decide(channel, decision).await?;
+            if self.admit(self.admission(channel.platform)?, &decision.sender.id)? {
+                self.press(channel, decision).await?;
+            }
         }
         Ok(())
     }
@@ -98,7 +100,7 @@ impl Channels {
         let mut admitted = Admitted { admission, senders: Vec::new() };
         let mut kept = Vec::new();
         for message in messages {
-            if self.admit(admission, &message)? {
+            if self.admit(admission, &message.sender.id)? {
                 admitted.senders.push(message.sender.id.clone());
                 kept.push(message);
             }
@@ -128,8 +130,8 @@ impl Channels {
 
     /// Whether it is taken. What one sender writes too fast is dropped: were it refused, the platform would send it
     /// again and again, before everybody else's.
-    fn admit(&self, admission: &Admission<String>, message: &IncomingMessage) -> Result<bool, ChannelError> {
-        match admission.admit(&message.sender.id, self.0.context.clock.now()) {
+    fn admit(&self, admission: &Admission<String>, sender: &String) -> Result<bool, ChannelError> {
+        match admission.admit(sender, self.0.context.clock.now()) {
             Ok(()) => Ok(true),
             Err(Refusal::TooFast { .. }) => {
                 self.0.counts.count(Outcome::RateLimited);
@@ -196,13 +198,10 @@ fn is_for_agent(groups: GroupPolicy, message: &IncomingMessage) -> bool {
 }
 
 async fn standing(tx: &mut Tx, channel: &Channel, message: &IncomingMessage) -> Result<Standing, StoreError> {
-    let rules = &channel.rules;
-    if rules.allowed_senders.contains(&message.sender.id)
-        || store::find_sender(tx, channel.platform, &message.sender.id).await?
-    {
+    if channel.is_trusted(tx, &message.sender.id).await? {
         return Ok(Standing::Trusted);
     }
-    Ok(match rules.sender_policy {
+    Ok(match channel.rules.sender_policy {
         SenderPolicy::Open => Standing::Untrusted,
         SenderPolicy::Pairing => Standing::Stranger,
         SenderPolicy::Allowlist => Standing::Refused,

@@ -1,5 +1,6 @@
 //! Rows of messages, and of the conversations that go on in chats.
 
+mod approvals;
 mod pairings;
 mod restored;
 mod states;
@@ -13,13 +14,18 @@ use crate::agents::AgentId;
 use crate::chat::StartedReply;
 use crate::engine::SessionId;
 
+pub(super) use approvals::{
+    delete_owner, find_approval, find_approval_by_code, find_owner, insert_approval, purge_approvals, put_owner,
+    update_approval_message,
+};
 pub(super) use pairings::{
-    count_pairings, delete_expired_pairings, delete_pairing, delete_sender, find_pairing, find_sender, insert_pairing,
-    insert_sender, list_pairings, list_senders, update_refused,
+    count_pairings, delete_expired_pairings, delete_oldest_pairing, delete_pairing, delete_sender, find_pairing,
+    find_sender, has_senders, insert_pairing, insert_sender, list_pairings, list_senders, update_refused,
 };
 pub(super) use restored::{delete_connections, read_all};
 pub(super) use states::{
-    KeptConnection, claim_connection, list_connected, list_states, note_error, note_received, release_connection,
+    KeptConnection, claim_connection, list_connected, list_states, note_error, note_pairing_limit, note_received,
+    release_connection,
 };
 
 /// Those of a look at turns that run.
@@ -207,7 +213,8 @@ pub(super) async fn has_expired(read: &mut Read, messages_before: Timestamp) -> 
     let sql = "SELECT 1 AS one WHERE EXISTS (SELECT 1 FROM channel_pairings WHERE expires_at <= $1) OR EXISTS (SELECT 1 \
                FROM channel_messages WHERE received_at < $2 AND status NOT IN ('pending', 'running')) OR EXISTS (SELECT \
                1 FROM channel_conversations AS chat WHERE NOT EXISTS (SELECT 1 FROM conversations WHERE id = \
-               chat.conversation_id AND deleted_at IS NULL))";
+               chat.conversation_id AND deleted_at IS NULL)) OR EXISTS (SELECT 1 FROM channel_approvals WHERE \
+               approval_id NOT IN (SELECT id FROM approvals))";
     Ok(read.fetch_optional(sql, args![now, messages_before]).await?.is_some())
 }
 

@@ -98,6 +98,17 @@ pub(in crate::channels) async fn list_pairings(read: &mut Read, now: Timestamp) 
     read.fetch_all(sql, args![now]).await?.iter().map(pairing).collect()
 }
 
+/// Deletes the open one of a platform that was requested first.
+pub(in crate::channels) async fn delete_oldest_pairing(
+    tx: &mut Tx,
+    of: Platform,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let sql = "DELETE FROM channel_pairings WHERE platform = $1 AND sender_id = (SELECT sender_id FROM channel_pairings \
+               WHERE platform = $1 AND expires_at > $2 AND is_refused = 0 ORDER BY requested_at, sender_id LIMIT 1)";
+    tx.execute(sql, args![of.id(), now]).await.map(|_| ())
+}
+
 pub(in crate::channels) async fn delete_expired_pairings(tx: &mut Tx, now: Timestamp) -> Result<u64, StoreError> {
     tx.execute("DELETE FROM channel_pairings WHERE expires_at <= $1", args![now]).await
 }
@@ -116,25 +127,35 @@ pub(in crate::channels) async fn insert_sender(
     tx: &mut Tx,
     platform: Platform,
     sender: &Sender,
+    is_owner: bool,
 ) -> Result<ApprovedSender, StoreError> {
     let now = tx.clock().now();
     let sql = "INSERT INTO channel_senders (platform, sender_id, sender_name, approved_at) VALUES ($1, $2, $3, $4) \
                ON CONFLICT (platform, sender_id) DO UPDATE SET sender_name = excluded.sender_name";
     tx.execute(sql, args![platform.id(), &sender.id, &sender.name, now]).await?;
-    Ok(ApprovedSender { platform, sender: sender.clone(), approved_at: now })
+    Ok(ApprovedSender { platform, sender: sender.clone(), approved_at: now, is_owner })
 }
 
-/// The first let in first.
+/// The first approved one first.
 pub(in crate::channels) async fn list_senders(
     read: &mut Read,
     of: Platform,
+    owner: Option<&str>,
 ) -> Result<Vec<ApprovedSender>, StoreError> {
     let sql = "SELECT platform, sender_id, sender_name, approved_at FROM channel_senders WHERE platform = $1 \
                ORDER BY approved_at, sender_id";
     let approved = |row: &Row| {
-        Ok(ApprovedSender { platform: platform(row)?, sender: sender(row)?, approved_at: row.get("approved_at")? })
+        let sender = sender(row)?;
+        let is_owner = owner == Some(sender.id.as_str());
+        Ok(ApprovedSender { platform: platform(row)?, sender, approved_at: row.get("approved_at")?, is_owner })
     };
     read.fetch_all(sql, args![of.id()]).await?.iter().map(approved).collect()
+}
+
+/// Whether the platform has an approved sender.
+pub(in crate::channels) async fn has_senders(read: &mut Read, of: Platform) -> Result<bool, StoreError> {
+    let sql = "SELECT 1 FROM channel_senders WHERE platform = $1 LIMIT 1";
+    Ok(read.fetch_optional(sql, args![of.id()]).await?.is_some())
 }
 
 /// Whether they were there.

@@ -17,7 +17,7 @@ pub(in crate::channels) async fn delete_connections(tx: &mut Tx) -> Result<(), S
 /// # Errors
 /// `Column` for one that cannot be.
 pub(in crate::channels) async fn read_all(read: &mut Read) -> Result<(), StoreError> {
-    for table in ["channel_conversations", "channel_senders", "channel_states"] {
+    for table in ["channel_conversations", "channel_senders", "channel_states", "channel_owners", "channel_approvals"] {
         let rows = read.fetch_all(format!("SELECT DISTINCT platform FROM {table}"), args![]).await?;
         rows.iter().try_for_each(|row| platform(row).map(drop))?;
     }

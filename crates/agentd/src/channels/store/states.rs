@@ -93,6 +93,21 @@ pub(in crate::channels) async fn note_received(tx: &mut Tx, platform: Platform) 
     tx.execute(sql, args![platform.id(), now]).await.map(|_| ())
 }
 
+/// Records that a platform's codes are used up. Returns whether that was last recorded at least `interval` ago.
+pub(in crate::channels) async fn note_pairing_limit(
+    tx: &mut Tx,
+    platform: Platform,
+    interval: Duration,
+) -> Result<bool, StoreError> {
+    let now = tx.clock().now();
+    // A time in the future comes from a clock that was set back since.
+    let sql = "INSERT INTO channel_states (platform, pairing_limit_noted_at) VALUES ($1, $2) \
+               ON CONFLICT (platform) DO UPDATE SET pairing_limit_noted_at = excluded.pairing_limit_noted_at \
+               WHERE channel_states.pairing_limit_noted_at IS NULL OR channel_states.pairing_limit_noted_at <= $3 \
+               OR channel_states.pairing_limit_noted_at > $2";
+    Ok(tx.execute(sql, args![platform.id(), now, now - interval]).await? == 1)
+}
+
 /// What went wrong; `None`: it goes well again.
 pub(in crate::channels) async fn note_error(
     tx: &mut Tx,

@@ -1,4 +1,4 @@
-//! Asks in their chats for what turns of channels wait for.
+//! Requests in chats the approvals that turns of channels wait for.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use crate::channels::service::Channels;
 use crate::runtime::{NextDue, Worker, WorkerError, WorkerReport};
 
 #[derive(Debug)]
-pub(crate) struct AskForApprovals(pub Channels);
+pub(crate) struct RequestApprovals(pub Channels);
 
-impl Worker for AskForApprovals {
+impl Worker for RequestApprovals {
     fn name(&self) -> &'static str {
         "channels.approvals"
     }
@@ -27,6 +27,6 @@ impl Worker for AskForApprovals {
     }
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
-        async { Ok(WorkerReport::done(self.0.ask_for_approvals().await?)) }.boxed()
+        async { Ok(WorkerReport::done(self.0.request_approvals().await?)) }.boxed()
     }
 }

@@ -6,7 +6,7 @@ mod progress;
 mod purge;
 mod start;
 
-pub(super) use approvals::AskForApprovals;
+pub(super) use approvals::RequestApprovals;
 pub(super) use connect::KeepConnections;
 pub(super) use progress::ReportProgress;
 pub(super) use purge::PurgeMessages;

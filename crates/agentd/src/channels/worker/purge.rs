@@ -40,8 +40,9 @@ impl Worker for PurgeMessages {
                 store::delete_expired_pairings(tx, now).await?;
                 let messages = store::purge_messages(tx, now - KEPT, ROWS_A_BATCH).await?;
                 let conversations = store::purge_conversations(tx, ROWS_A_BATCH).await?;
+                let approvals = store::purge_approvals(tx, ROWS_A_BATCH).await?;
                 let items = tx.purge_queue(QUEUE, ItemStatus::Done, now, ROWS_A_BATCH).await?;
-                Ok::<_, StoreError>(messages.max(conversations).max(items))
+                Ok::<_, StoreError>(messages.max(conversations).max(approvals).max(items))
             };
             Ok(WorkerReport::batch(context.db.write_relaxed(purge).await?, ROWS_A_BATCH))
         }

@@ -103,7 +103,7 @@ impl HandlesItems for StartTurns {
         }
         tx.complete(lease).await?;
         store::update_ended(tx, message_id, MessageEnd::Failed, Some(error)).await?;
-        let details = MessageDetails { address: message.reply_to.clone(), approval_id: None };
+        let details = MessageDetails::new(message.reply_to.clone());
         let told = "I could not answer that; the owner finds the reason in the log.";
         tracing::warn!(message = %message_id, error, "a message of a chat platform was given up");
         self.0.send_in(tx, message.platform, &details, told, format!("channel:{message_id}"), None).await

@@ -73,14 +73,64 @@ async fn codes_end_after_an_hour_and_a_refusal_holds_for_the_rest_of_it() {
     channel.app().post(&path).send().await.expect_error(404, "pairing_not_found");
 }
 
+/// Senders of the open codes, the newest first.
+async fn waiting(channel: &Channel) -> Vec<i64> {
+    let all = channel.app().get("/api/channels/pairings?limit=200").send().await.expect_status(200).json();
+    let id = |pairing: &Value| pairing["sender_id"].as_str().unwrap().parse().unwrap();
+    all["pairings"].as_array().unwrap().iter().map(id).collect()
+}
+
+async fn ask_to_be_let_in(channel: &Channel, message: i64, sender: i64) {
+    channel.app().clock.advance(Duration::from_millis(10));
+    channel.post(&channel.telegram.message(message, sender, "Let me in.")).await.expect_status(200);
+}
+
 #[tokio::test]
-async fn a_hundred_codes_are_open_at_most() {
+async fn oldest_code_gives_way_when_a_hundred_are_open() {
     let channel = closed().await;
+    let delivery = serde_json::json!({"delivery": "telegram:7"});
+    channel.app().put("/api/settings/proactive").json(&delivery).send().await.expect_status(200);
     for number in 0..105 {
+        ask_to_be_let_in(&channel, number + 1, 1_000 + number).await;
+    }
+    let expected: Vec<i64> = (1_005..1_105).rev().collect();
+    assert_eq!(waiting(&channel).await, expected);
+    // Each sender has one open code; one whose code was withdrawn gets another.
+    ask_to_be_let_in(&channel, 200, 1_104).await;
+    assert_eq!(waiting(&channel).await, expected);
+    ask_to_be_let_in(&channel, 201, 1_000).await;
+    assert_eq!((waiting(&channel).await[0], waiting(&channel).await.len()), (1_000, 100));
+
+    let notices = async || {
+        let path = "/api/notifications?platform=telegram&limit=200";
+        let all = channel.app().get(path).send().await.expect_status(200).json();
+        let subject = |of: &Value| of["subject"].as_str().unwrap().to_owned();
+        let all: Vec<String> = all["notifications"].as_array().unwrap().iter().map(subject).collect();
+        let count = |subject: &str| all.iter().filter(|of| of.contains(subject)).count();
+        count("Many unknown senders")
+    };
+    assert_eq!(notices().await, 1, "said once");
+    channel.app().clock.advance(Duration::from_secs(3_500));
+    ask_to_be_let_in(&channel, 300, 2_000).await;
+    assert_eq!(notices().await, 1, "not twice in an hour");
+    channel.app().clock.advance(Duration::from_secs(3_600));
+    for number in 0..101 {
+        ask_to_be_let_in(&channel, 400 + number, 3_000 + number).await;
+    }
+    assert_eq!((notices().await, waiting(&channel).await.len()), (2, 100));
+}
+
+#[tokio::test]
+async fn codes_are_replaced_at_a_bounded_rate() {
+    let channel = closed().await;
+    for number in 0..450 {
         channel.post(&channel.telegram.message(number + 1, 1_000 + number, "Let me in.")).await.expect_status(200);
     }
-    let all = channel.app().get("/api/channels/pairings?limit=1").send().await.expect_status(200).json();
-    assert_eq!((&all["total"], all["pairings"].as_array().unwrap().len()), (&Value::from(100), 1));
+    let newest = async || waiting(&channel).await.into_iter().max().unwrap();
+    assert_eq!(newest().await, 1_399, "100 codes and 300 replacements");
+    channel.app().clock.advance(Duration::from_secs(1));
+    ask_to_be_let_in(&channel, 1_000, 5_000).await;
+    assert_eq!((newest().await, waiting(&channel).await.len()), (5_000, 100));
 }
 
 #[tokio::test]

@@ -83,7 +83,11 @@ async fn what_waits_for_an_approval_is_not_said_to_go_on_and_what_was_approved_i
     channel.pass(120).await;
     assert_eq!(channel.sent().len(), said + 1, "the question alone: {:?}", channel.sent());
     let id = super::approvals::pending(&channel).await[0]["id"].as_str().unwrap().to_owned();
-    channel.post(&channel.telegram.press(2, STRANGER, STRANGER, 1, &format!("approve:{id}"))).await.expect_status(200);
+    let question: i64 = channel.sent().len().try_into().unwrap();
+    channel
+        .post(&channel.telegram.press(2, STRANGER, STRANGER, question, &format!("approve:{id}")))
+        .await
+        .expect_status(200);
     let mut eventually = Eventually::new();
     while channel.sent().len() < said + 2 {
         channel.pass(10).await;

@@ -1,10 +1,10 @@
-//! Asking in the chat before something happens.
+//! The way of an approval from the question to what it says in the end, on Telegram.
 
 use agentd_llm::ToolCall;
 use agentd_llm::fake::{Reply, Script};
 use serde_json::{Value, json};
 
-use super::{Channel, STRANGER};
+use crate::channels::{Channel, STRANGER};
 use crate::support::Eventually;
 use crate::support::talk::COUNTED;
 
@@ -45,17 +45,21 @@ async fn ask(channel: &Channel) -> Value {
     asked
 }
 
+/// The fake numbers what it is sent.
+fn last_message(channel: &Channel) -> i64 {
+    channel.telegram.sent().len().try_into().unwrap()
+}
+
 #[tokio::test]
-async fn somebody_who_was_let_in_approves_with_a_button() {
+async fn owner_approves_with_a_button() {
     let channel = Channel::closed(writes()).await;
     let asked = ask(&channel).await;
+    let message = last_message(&channel);
     let buttons = asked["reply_markup"]["inline_keyboard"].to_string();
     let id = pending(&channel).await[0]["id"].as_str().unwrap().to_owned();
     assert!(buttons.contains(&format!("approve:{id}")) && buttons.contains(&format!("reject:{id}")), "{buttons}");
-    // Anybody else may press in vain.
-    channel.post(&channel.telegram.press(2, 99, STRANGER, 1, &format!("approve:{id}"))).await.expect_status(200);
-    assert_eq!(pending(&channel).await.len(), 1);
-    channel.post(&channel.telegram.press(3, STRANGER, STRANGER, 1, &format!("approve:{id}"))).await.expect_status(200);
+    let press = channel.telegram.press(3, STRANGER, STRANGER, message, &format!("approve:{id}"));
+    channel.post(&press).await.expect_status(200);
     assert_eq!(pending(&channel).await.len(), 0);
     channel.settle().await;
     assert_eq!(channel.sent().last().unwrap(), "Done.");
@@ -65,11 +69,12 @@ async fn somebody_who_was_let_in_approves_with_a_button() {
 async fn what_was_decided_is_said_though_what_came_with_it_is_stored_later() {
     let channel = Channel::closed(writes()).await;
     ask(&channel).await;
+    let message = last_message(&channel);
     let id = pending(&channel).await[0]["id"].as_str().unwrap().to_owned();
     channel.refuse("And then?").await;
     // One batch, which is taken again until all of it is stored.
     for request in [
-        channel.telegram.press(2, STRANGER, STRANGER, 1, &format!("approve:{id}")),
+        channel.telegram.press(2, STRANGER, STRANGER, message, &format!("approve:{id}")),
         channel.telegram.message(3, STRANGER, "And then?"),
     ] {
         channel.telegram.queue_update(serde_json::from_slice(&request.body).unwrap());
