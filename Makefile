@@ -35,7 +35,7 @@ test: tools postgres-tools models tool-servers prometheus chromium ui ## Run eve
 	scripts/with-summary.sh scripts/in-memory.sh cargo test --workspace --no-fail-fast; \
 	cargo test --workspace --test it -- --ignored --exact coverage::every_operation_was_answered_with_success
 	$(call say,the first minutes and conversations with the page in a browser)
-	@scripts/test-ui.sh first chat
+	@scripts/test-ui.sh first chat markdown
 	$(call say,tests on PostgreSQL)
 	@# The same packages as before: fewer would have other features, and all be built again. What has no database and
 	@# takes long (the browser, the sandbox) is in targets of other names, or left out here.

@@ -24,6 +24,7 @@ export default defineConfig({
     reportCompressedSize: false,
     chunkSizeWarningLimit: 700,
   },
+  worker: { format: 'es' },
   server: { proxy },
   preview: { proxy },
 });

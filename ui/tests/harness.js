@@ -188,6 +188,18 @@ export async function begin() {
   };
 }
 
+/** Does something, and answers the longest task of the page meanwhile, in milliseconds of processor time. */
+export async function longestTask(page, browser, action) {
+  await browser.startTracing(page, { categories: ['toplevel'] });
+  await action();
+  const { traceEvents } = JSON.parse(await browser.stopTracing());
+  const place = ({ pid, tid }) => `${pid}:${tid}`;
+  const main = new Set(traceEvents.filter(({ name, args }) => name === 'thread_name' && args.name === 'CrRendererMain').map(place));
+  const tasks = traceEvents.filter((event) => event.name === 'ThreadControllerImpl::RunTask' && main.has(place(event)));
+  assert.ok(tasks.length > 0, 'the browser reports no tasks');
+  return Math.round(Math.max(...tasks.map(({ tdur }) => tdur)) / 1000);
+}
+
 /** A conversation, as a person has it. */
 export function talking(page, daemon) {
   const composer = () => page.getByRole('textbox', { name: /^Message to/ });

@@ -22,12 +22,62 @@ import swift from 'highlight.js/lib/languages/swift';
 import typescript from 'highlight.js/lib/languages/typescript';
 import xml from 'highlight.js/lib/languages/xml';
 import yaml from 'highlight.js/lib/languages/yaml';
+import { piecesOf } from './blocks';
 
 const languages = { bash, c, cpp, csharp, css, diff, dockerfile, go, ini, java, javascript, json, makefile, markdown, php, python, ruby, rust, sql, swift, typescript, xml, yaml };
 for (const [name, language] of Object.entries(languages)) hljs.registerLanguage(name, language);
 
-/** The code with its words marked, or null for a language that is not known. */
-export function highlight(code: string, language: string): string | null {
+/** Scopes that have a colour of their own; others look like what is around them. */
+const STYLED = new Set(['comment', 'quote', 'keyword', 'selector-tag', 'literal', 'type', 'section', 'string', 'regexp', 'addition', 'attribute', 'number', 'symbol', 'built_in', 'variable', 'template-variable', 'deletion', 'meta', 'title', 'name', 'attr']);
+/** Maximum number of coloured runs; code with more is shown without colours. */
+const MAX_RUNS = 20_000;
+const MAX_RUNS_PER_PIECE = 2_000;
+
+/** Scopes and texts in turns; an empty scope is plain. */
+export type Runs = string[];
+
+/** Runs of each piece of the code (`piecesOf`), as JSON; null for a piece or for code that is shown without colours. */
+export function highlight(code: string, language: string): (string | null)[] | null {
   if (!hljs.getLanguage(language)) return null;
-  return hljs.highlight(code, { language, ignoreIllegals: true }).value;
+  const runs = runsOf(hljs.highlight(code, { language, ignoreIllegals: true }).value);
+  if (runs.length > 2 * MAX_RUNS || runs.filter((_, at) => at % 2).join('') !== code) return null;
+  return divided(runs, piecesOf(code)).map((piece) => (piece.length > 2 * MAX_RUNS_PER_PIECE ? null : JSON.stringify(piece)));
+}
+
+const SIGNS: Record<string, string> = { '&amp;': '&', '&lt;': '<', '&gt;': '>', '&quot;': '"', '&#x27;': "'" };
+
+/** The library answers nested spans, which hold escaped text and have a class each. */
+function runsOf(html: string): Runs {
+  const runs: Runs = [];
+  const scopes = [''];
+  for (const [part, name] of html.matchAll(/<span class="(?:hljs-)?([^" ]*)[^"]*">|<\/span>|[^<]+/g)) {
+    if (name !== undefined) scopes.push(STYLED.has(name) ? name : scopes.at(-1)!);
+    else if (part === '</span>') scopes.pop();
+    else {
+      const text = part.replace(/&(?:amp|lt|gt|quot|#x27);/g, (sign) => SIGNS[sign]!);
+      const scope = scopes.at(-1)!;
+      if (runs.at(-2) === scope) runs[runs.length - 1] += text;
+      else runs.push(scope, text);
+    }
+  }
+  return runs;
+}
+
+/** Cuts runs where the pieces end; the line ends between pieces are left out. */
+function divided(runs: Runs, pieces: string[]): Runs[] {
+  let at = 0;
+  let rest = runs[1] ?? '';
+  return pieces.map((piece) => {
+    const own: Runs = [];
+    // One more for the line end.
+    for (let left = piece.length + 1; left > 0 && at < runs.length; ) {
+      const taken = rest.slice(0, left);
+      const shown = left > taken.length ? taken : taken.slice(0, left - 1);
+      if (shown) own.push(runs[at]!, shown);
+      left -= taken.length;
+      rest = rest.slice(taken.length);
+      if (!rest) rest = runs[(at += 2) + 1] ?? '';
+    }
+    return own;
+  });
 }
