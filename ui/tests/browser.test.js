@@ -85,7 +85,7 @@ test('a page is opened, seen live, and taken over with keys, the wheel and the l
   await page.getByLabel('Address').press('Enter');
   await page.locator('main canvas:visible').waitFor();
   // A name that turns its direction around is shown as it is.
-  await page.getByRole('list', { name: 'Tabs' }).getByText('Coffee \ufffdshop').waitFor();
+  await page.getByRole('list', { name: 'Tabs' }).getByText('Coffee \\u{202e}shop').waitFor();
   const colours = () => page.locator('main canvas').evaluate((canvas) => new Set(canvas.getContext('2d').getImageData(0, 0, canvas.width, 200).data).size);
   await until(async () => (await colours()) > 4, 'nothing is drawn');
 

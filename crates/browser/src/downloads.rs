@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use agentd_base::visible::is_hidden;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -234,7 +235,7 @@ fn move_file(file: &Path, directory: &Path, name: &str) -> io::Result<PathBuf> {
 /// The last part of what a server calls a file, without what would hide it or lead elsewhere.
 fn safe_name(suggested: &str) -> String {
     let last = suggested.rsplit(['/', '\\']).next().unwrap_or_default();
-    let mut name: String = last.chars().filter(|c| !c.is_control() && !matches!(c, '\u{200e}'..='\u{202e}')).collect();
+    let mut name: String = last.chars().filter(|c| !is_hidden(*c) && !matches!(c, '\n' | '\t')).collect();
     name.truncate(name.floor_char_boundary(MAX_NAME_BYTES));
     let name = name.trim().trim_start_matches('.').trim_end_matches('.');
     if name.is_empty() { "download".to_owned() } else { name.to_owned() }
@@ -255,6 +256,7 @@ mod tests {
             (".bashrc", "bashrc"),
             ("a\0b\n.txt", "ab.txt"),
             ("x\u{202e}fdp.exe", "xfdp.exe"),
+            ("x\u{e0041}\u{ad}\u{3164}.pdf", "x.pdf"),
         ];
         for (suggested, expected) in cases {
             assert_eq!(safe_name(suggested), expected, "{suggested:?}");

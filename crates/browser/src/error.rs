@@ -19,7 +19,12 @@ pub enum BrowserError {
     #[error("`{selector}` is {what}; take a new snapshot")]
     StaleRef { selector: String, what: &'static str },
     #[error("{url} could not be opened: {reason}")]
-    Navigation { url: String, reason: String },
+    Navigation {
+        url: String,
+        /// Where it failed: after redirects, another address than `url`.
+        failed_url: String,
+        reason: String,
+    },
     #[error("{what} did not happen within {waited_ms} ms")]
     Timeout { what: String, waited_ms: u64 },
     #[error("a dialog of the page ({kind}: {message:?}) is open; answer it with handle_dialog")]

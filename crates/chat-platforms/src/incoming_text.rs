@@ -1,6 +1,7 @@
 //! What platforms send, made safe to keep; and what they say of errors, made safe to show.
 
 use agentd_base::Secret;
+use agentd_base::visible::strip_tags;
 use serde_json::Value;
 
 /// The longest text that is kept of a message; no platform has longer ones.
@@ -10,15 +11,15 @@ const MAX_ID: usize = 512;
 const MAX_REASON: usize = 200;
 const MAX_BUTTON_DATA: usize = 64;
 
-/// Text as it was written, but for NUL, which no database takes, for what is too long, and for the spaces around it.
-/// Characters without width and those that change the direction of text stay: what shows the text decides on them.
+/// Text as it was written, except NUL, which no database accepts, tags, which only a model reads, what exceeds the
+/// limit, and surrounding spaces. Other characters without a visible form stay: what shows the text escapes them.
 pub(crate) fn text(text: &str) -> String {
-    cut(text, MAX_TEXT).replace('\0', "").trim().to_owned()
+    strip_tags(cut(text, MAX_TEXT)).replace('\0', "").trim().to_owned()
 }
 
 /// The name of a person or a file in one line; empty where there is none.
 pub(crate) fn name(value: &Value) -> String {
-    let text = cut(value.as_str().unwrap_or_default(), MAX_NAME).replace('\0', "");
+    let text = strip_tags(cut(value.as_str().unwrap_or_default(), MAX_NAME)).replace('\0', "");
     text.replace(char::is_control, " ").trim().to_owned()
 }
 
@@ -68,8 +69,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_nul_and_what_is_too_long_is_taken_out_of_text() {
+    fn only_nul_tags_and_excess_are_removed_from_text() {
         assert_eq!(text(" a\0\u{200b}\u{202e}\nb "), "a\u{200b}\u{202e}\nb");
+        assert_eq!(text("a\u{e0041}\u{e007f}b \u{e0042}"), "ab");
+        assert_eq!(name(&json!("Ada\u{e0041}")), "Ada");
         let long = text(&format!("a{}", "ä".repeat(MAX_TEXT)));
         assert_eq!(long.len(), MAX_TEXT - 1);
     }

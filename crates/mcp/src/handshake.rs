@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use agentd_base::visible::strip_tags;
 use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion, ServerPeerInfo};
 use rmcp::service::{ClientInitializeError, ClientLifecycleMode, RunningService, serve_client_with_lifecycle};
 use rmcp::transport::Transport;
@@ -56,7 +57,7 @@ impl ServerInfo {
             title: server.and_then(|server| server.title.as_deref()).map(|title| one_line(title, 200)),
             version: server.map(|server| one_line(&server.version, 200)).unwrap_or_default(),
             protocol_version: info.protocol_version.as_str().to_owned(),
-            instructions: info.instructions.clone(),
+            instructions: info.instructions.as_deref().map(|text| strip_tags(text).into_owned()),
             offers_tools: tools.is_some(),
             announces_tool_changes: tools.and_then(|tools| tools.list_changed).unwrap_or(false),
         }

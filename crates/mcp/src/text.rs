@@ -1,5 +1,7 @@
 //! Cutting text of strangers to a bearable length.
 
+use agentd_base::visible::strip_tags;
+
 /// Cuts `text` to at most `limit` bytes, at a character's boundary; whether anything was cut.
 pub(crate) fn cut(text: &mut String, limit: usize) -> bool {
     let end = text.floor_char_boundary(limit);
@@ -8,8 +10,9 @@ pub(crate) fn cut(text: &mut String, limit: usize) -> bool {
     is_longer
 }
 
-/// One line of at most `limit` bytes, without control characters: fit to stand in a sentence.
+/// One line of at most `limit` bytes, without control characters and tags: fit to stand in a sentence.
 pub(crate) fn one_line(text: &str, limit: usize) -> String {
+    let text = strip_tags(text);
     let mut line = String::new();
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
         if line.len() > limit {

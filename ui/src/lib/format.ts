@@ -70,7 +70,4 @@ export function relative(at: string | Date, now = Date.now()): string {
   return format.format(seconds < 0 ? 0 : Math.trunc(seconds), 'second');
 }
 
-/** Characters that turn the direction of text around or hide in it would let a name pretend to be another. */
-export function visible(text: string): string {
-  return text.replace(/[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, '\ufffd');
-}
+export { visible, visibleProse } from './visible';

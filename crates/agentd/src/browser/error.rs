@@ -14,7 +14,7 @@ use super::model::MAX_RECORDINGS;
 pub enum BrowserError {
     #[error("no page is open; POST /api/browser/action with `goto` opens one")]
     NotRunning,
-    #[error("as many clients as there may be ({limit}) watch the browser; close one")]
+    #[error("viewer limit reached ({limit}); close a client of the stream first")]
     TooManyViewers { limit: usize },
     #[error("a video is being made already; wait for its end")]
     VideoUnderWay,

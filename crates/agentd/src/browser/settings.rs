@@ -5,7 +5,7 @@ use agentd_net::{HostPattern, NetPolicy};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::settings::{ResetGroup, Section, SecuritySettings, section_patch};
+use crate::settings::{ResetGroup, SafetySetting, Section, SecuritySettings, Strength, section_patch};
 
 /// Which browser is driven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
@@ -78,6 +78,18 @@ impl BrowserSettings {
 impl Section for BrowserSettings {
     const NAME: &'static str = "browser";
     const RESET: ResetGroup = ResetGroup::General;
+    const SAFETY: &'static [SafetySetting] = &[
+        SafetySetting {
+            path: "ssrf_allowlist",
+            strength: Strength::Permissions,
+            effect: "Pages may reach the added private or local addresses.",
+        },
+        SafetySetting {
+            path: "ssrf_blocklist",
+            strength: Strength::Restrictions,
+            effect: "Pages may reach hosts that are no longer listed.",
+        },
+    ];
     type Patch = BrowserPatch;
 
     fn normalize(&mut self) {

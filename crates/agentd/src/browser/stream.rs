@@ -8,7 +8,7 @@ use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use bytes::Bytes;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::service::{Browser, ViewerPlace};
+use super::service::{Browser, ViewerPermit};
 
 /// A client has nothing to say.
 pub(super) const MAX_FRAME_BYTES: usize = 4 << 10;
@@ -50,7 +50,7 @@ impl Ending {
 }
 
 /// Shows the browser to a client that was let in.
-pub(super) async fn serve(browser: Browser, opener: Opener, place: ViewerPlace, mut socket: WebSocket) {
+pub(super) async fn serve(browser: Browser, opener: Opener, permit: ViewerPermit, mut socket: WebSocket) {
     let ending = tokio::select! {
         biased;
         () = browser.draining().cancelled() => Ending::GoingDown,
@@ -58,7 +58,7 @@ pub(super) async fn serve(browser: Browser, opener: Opener, place: ViewerPlace, 
         ending = show(&browser, &mut socket) => ending,
     };
     tracing::debug!(?ending, "a client of the stream left");
-    drop(place);
+    drop(permit);
     if ending != Ending::Gone {
         let farewell = timeout(FAREWELL_LIMIT, socket.send(Message::Close(Some(ending.frame())))).await;
         if matches!(farewell, Ok(Ok(()))) {

@@ -3,7 +3,7 @@
 use std::io::{BufRead, IsTerminal};
 use std::process::ExitCode;
 
-use agentd_base::Secret;
+use agentd_base::{Secret, visible};
 use axum::body::Body;
 use bytes::Bytes;
 use clap::Args;
@@ -241,7 +241,8 @@ impl Chat {
         match event.name.as_str() {
             "token" => print_piece(text("content")),
             "tool_use" => {
-                say(self.style.faint(&format!("→ {} {}", text("tool"), data.get("input").unwrap_or(&Value::Null))))
+                let shown = format!("→ {} {}", text("tool"), data.get("input").unwrap_or(&Value::Null));
+                say(self.style.faint(&visible::escape(&shown)))
             }
             "tool_result" => say(self.style.faint(&format!("← {}", text("tool")))),
             "done" => {
@@ -271,9 +272,10 @@ impl Chat {
         let data = data(event);
         let id = data["approval_id"].as_str().unwrap_or_default();
         let tool = data["tool"].as_str().unwrap_or_default();
-        say(self.style.yellow(&format!("{tool} wants to run with {}", data["input"])));
+        let shown = format!("{tool} wants to run with {}", data["input"]);
+        say(self.style.yellow(&visible::escape(&shown)));
         if let Some(reason) = data["request_reason"].as_str() {
-            say(self.style.yellow(&format!("Reason: {reason}")));
+            say(self.style.yellow(&format!("Reason: {}", visible::escape(reason))));
         }
         let Some(lines) = person else {
             say(self.style.yellow(&format!(

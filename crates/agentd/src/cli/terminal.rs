@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 
+use agentd_base::visible;
+
 /// Writes a line of the result. A reader that went away is no failure of ours.
 pub(super) fn print_line(text: impl std::fmt::Display) {
     let stdout = std::io::stdout();
@@ -21,7 +23,7 @@ pub(super) fn write_line(text: impl std::fmt::Display) -> std::io::Result<()> {
 /// Writes a piece of the result at once.
 pub(super) fn print_piece(text: &str) {
     let stdout = std::io::stdout();
-    let text = if stdout.is_terminal() { without_controls(text) } else { Cow::Borrowed(text) };
+    let text = if stdout.is_terminal() { visible::escape_prose(text) } else { Cow::Borrowed(text) };
     let mut stdout = stdout.lock();
     drop(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()));
 }
@@ -37,25 +39,15 @@ fn for_reader(text: String, is_terminal: bool) -> String {
     if is_terminal { with_colours_alone(&text) } else { text }
 }
 
-/// Drops everything that a terminal would take for a command: what a model or another program
-/// wrote must not set the clipboard, move the cursor, or hide what was said.
-fn without_controls(text: &str) -> Cow<'_, str> {
-    let is_harmless = |sign: char| !sign.is_control() || matches!(sign, '\n' | '\t');
-    if text.chars().all(is_harmless) {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(text.chars().filter(|sign| is_harmless(*sign)).collect())
-}
-
-/// The same, for a line that may hold what a [`Style`] put in; all that it can do is colour.
+/// Escapes every character that a terminal would execute or not show, except the escape sequences of a [`Style`]:
+/// what a model or another program wrote must not set the clipboard, move the cursor or hide text.
 fn with_colours_alone(text: &str) -> String {
     let mut parts = text.split('\x1b');
-    let mut clean = without_controls(parts.next().unwrap_or_default()).into_owned();
+    let mut clean = visible::escape_prose(parts.next().unwrap_or_default()).into_owned();
     for part in parts {
-        if CODES.iter().any(|code| part.strip_prefix('[').is_some_and(|rest| rest.starts_with(&format!("{code}m")))) {
-            clean.push('\x1b');
-        }
-        clean.push_str(&without_controls(part));
+        let is_colour = CODES.iter().any(|code| part.starts_with(&format!("[{code}m")));
+        clean.push_str(if is_colour { "\x1b" } else { "\\u{1b}" });
+        clean.push_str(&visible::escape_prose(part));
     }
     clean
 }
@@ -111,7 +103,7 @@ impl Style {
         if !self.is_coloured {
             return text.to_owned();
         }
-        format!("\x1b[{code}m{}\x1b[{RESET}m", without_controls(text))
+        format!("\x1b[{code}m{}\x1b[{RESET}m", visible::escape_prose(text))
     }
 }
 
@@ -141,13 +133,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_to_the_terminal_are_dropped() {
-        let set_clipboard = "a\x1b]52;c;ZXZpbA==\x07b\u{9b}2Jc\r\n\td\x7f";
-        assert_eq!(without_controls(set_clipboard), "a]52;c;ZXZpbA==b2Jc\n\td");
+    fn control_sequences_are_escaped() {
+        let set_clipboard = "a\x1b]52;c;ZXZpbA==\x07b\u{9b}2Jc\u{e0041}\td\x7f";
+        let shown = r"a\u{1b}]52;c;ZXZpbA==\u{7}b\u{9b}2Jc\u{e0041}".to_owned() + "\td" + r"\u{7f}";
+        assert_eq!(with_colours_alone(set_clipboard), shown);
         let style = Style { is_coloured: true };
         let line = format!("{} {set_clipboard}", style.red("x\x1b[2Jy"));
-        assert_eq!(with_colours_alone(&line), "\x1b[31mx[2Jy\x1b[0m a]52;c;ZXZpbA==b2Jc\n\td");
-        assert_eq!(with_colours_alone("\x1b[38;5;1m\x1b[2J\x1b\x1b[2m"), "[38;5;1m[2J\x1b[2m");
+        assert_eq!(with_colours_alone(&line), format!("\x1b[31mx\\u{{1b}}[2Jy\x1b[0m {shown}"));
+        let sequences = with_colours_alone("\x1b[38;5;1m\x1b[2J\x1b\x1b[2m");
+        assert_eq!(sequences, "\\u{1b}[38;5;1m\\u{1b}[2J\\u{1b}\x1b[2m");
     }
 
     proptest! {
@@ -160,7 +154,7 @@ mod tests {
                 prop_assert!(is_colour);
             }
             let without = clean.replace('\x1b', "");
-            prop_assert!(without.chars().all(|sign| !sign.is_control() || matches!(sign, '\n' | '\t')));
+            prop_assert!(without.chars().all(|sign| !sign.is_control() || matches!(sign, '\n' | '\t' | '\r')));
         }
     }
 }

@@ -1,13 +1,14 @@
 //! The hooks in memory. Whoever works in a transaction asks there whether they are current, so
 //! that no event is matched against what a hook was before.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use agentd_base::{Redactor, Secret};
 use agentd_store::Read;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Map, Value};
 
 use super::error::HookError;
 use super::model::{Action, HEADER_SECRETS, Hook, HookId, SECRET, secret_scope};
@@ -21,6 +22,8 @@ pub(super) struct LoadedHook {
     pub(super) secret: Result<Option<Secret>, String>,
     /// The headers whose values lie in the vault, or why they cannot be had.
     pub(super) headers: Result<HeaderMap, String>,
+    /// The config with its secrets, for code, or why those cannot be had.
+    pub(super) code_config: Result<Map<String, Value>, String>,
     /// Where it sends to, with the credentials in its url, or why that cannot be had. `None`: it sends nowhere.
     pub(super) url: Option<Result<String, String>>,
     /// What must not be kept of what others say: they may repeat what they were sent.
@@ -36,14 +39,16 @@ impl LoadedHook {
         hook: Hook,
         secret: Result<Option<Secret>, String>,
         headers: Result<HeaderMap, String>,
+        code_secrets: Result<BTreeMap<String, Secret>, String>,
         url: Option<Result<String, String>>,
     ) -> Self {
         let receiver = match &hook.action {
             Action::Http(http) => Some(http.url.origin().ascii_serialization().into()),
             _ => None,
         };
-        let redactor = redactor(&hook, &secret, &headers, &url);
-        Self { hook, secret, headers, url, redactor, receiver, is_quick: AtomicBool::new(false) }
+        let redactor = redactor(&hook, &secret, &headers, &code_secrets, &url);
+        let code_config = code_secrets.map(|values| hook.opened_config(&values));
+        Self { hook, secret, headers, code_config, url, redactor, receiver, is_quick: AtomicBool::new(false) }
     }
 }
 
@@ -65,11 +70,12 @@ impl HookCache {
                 Ok(None)
             };
             let headers = find_headers(read, vault, &hook).await?;
+            let code_secrets = find_code_secrets(read, vault, &hook).await?;
             let url = match hook.stored_url() {
                 Some(stored) => Some(open_url(read, vault, &secret_scope(&hook.id), stored).await?),
                 None => None,
             };
-            let loaded = Arc::new(LoadedHook::new(hook, secret, headers, url));
+            let loaded = Arc::new(LoadedHook::new(hook, secret, headers, code_secrets, url));
             cache.by_event.entry(loaded.hook.event_type.clone()).or_default().push(Arc::clone(&loaded));
             cache.by_id.insert(loaded.hook.id.clone(), loaded);
         }
@@ -112,6 +118,7 @@ fn redactor(
     hook: &Hook,
     secret: &Result<Option<Secret>, String>,
     headers: &Result<HeaderMap, String>,
+    code_secrets: &Result<BTreeMap<String, Secret>, String>,
     url: &Option<Result<String, String>>,
 ) -> Redactor {
     let mut redactor = Redactor::of(secret.iter().flatten());
@@ -124,6 +131,12 @@ fn redactor(
             && !PUBLIC_HEADERS.contains(&name.as_str())
         {
             redactor.add(value);
+        }
+    }
+    for secret in code_secrets.iter().flat_map(BTreeMap::values) {
+        match serde_json::from_str(secret.expose()) {
+            Ok(Value::String(text)) => redactor.add(&text),
+            _ => redactor.add(secret.expose()),
         }
     }
     if let Some(Ok(url)) = url {
@@ -148,6 +161,22 @@ async fn find_headers(read: &mut Read, vault: &Vault, hook: &Hook) -> Result<Res
         headers.insert(header, value);
     }
     Ok(Ok(headers))
+}
+
+/// JSON texts by their names in the vault.
+async fn find_code_secrets(
+    read: &mut Read,
+    vault: &Vault,
+    hook: &Hook,
+) -> Result<Result<BTreeMap<String, Secret>, String>, HookError> {
+    let mut values = BTreeMap::new();
+    for name in hook.sealed_values() {
+        match find_secret(read, vault, &hook.id, &name, "secret in its config").await? {
+            Ok(secret) => drop(values.insert(name, secret)),
+            Err(problem) => return Ok(Err(problem)),
+        }
+    }
+    Ok(Ok(values))
 }
 
 /// `what`: how people call it.

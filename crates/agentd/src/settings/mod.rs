@@ -15,6 +15,7 @@
 //! - A key that no category knows is refused, never kept.
 //! - Write-only fields live in the [`Vault`]; the category holds only whether they are set. Each says what it is sent
 //!   to: where that changes, its value is asked for again, and an import drops it.
+//! - An import leaves safety settings ([`SafetySetting`]) unchanged unless it includes them.
 //!
 //! Deliberately absent: what the settings of other domains mean, provider keys (they live in
 //! `providers`), and settings of the process such as its address (`config`).
@@ -28,6 +29,7 @@ mod overlay;
 mod patch;
 mod restored;
 mod routes;
+mod safety;
 mod section;
 mod service;
 mod store;
@@ -46,6 +48,7 @@ pub use patch::patch_schema;
 pub(crate) use patch::section_patch;
 pub use restored::ValidateSettings;
 pub use routes::{SettingsRoutes, routes};
+pub use safety::{SafetyReport, SafetyScope, SafetySetting, Strength, UnchangedSetting, WeakenedSetting};
 pub use section::{PartialObject, Registry, ResetGroup, Section};
 pub use service::{
     FindsNamed, ImportedSettings, KeeperImport, PortableSection, Settings, SettingsChange, WrittenSettings,

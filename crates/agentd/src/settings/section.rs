@@ -16,6 +16,7 @@ use utoipa::ToSchema;
 
 use super::destination::WriteOnly;
 use super::overlay;
+use super::safety::SafetySetting;
 
 /// Which reset puts a section back to its defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub trait Section:
     /// named by its path, `discord.bot_token`; the object is `#[schema(inline)]`. Each says what it is
     /// sent to, and is asked for again where that changes.
     const SECRETS: &'static [WriteOnly] = &[];
+    /// Settings that an import leaves unchanged unless it includes them.
+    const SAFETY: &'static [SafetySetting] = &[];
     /// The schema of a change; made with [`section_patch!`].
     type Patch: ToSchema + 'static;
 
@@ -186,6 +189,7 @@ pub(super) struct Registered {
     pub(super) name: &'static str,
     pub(super) reset: ResetGroup,
     pub(super) secrets: &'static [WriteOnly],
+    pub(super) safety: &'static [SafetySetting],
     type_id: TypeId,
     load: fn(Option<&Value>) -> Result<LoadedSection, serde_json::Error>,
     check: fn(Map<String, Value>) -> CheckedChange,
@@ -198,6 +202,7 @@ impl Registered {
             name: S::NAME,
             reset: S::RESET,
             secrets: S::SECRETS,
+            safety: S::SAFETY,
             type_id: TypeId::of::<S>(),
             load: |stored| {
                 let section = read_stored::<S>(stored)?;

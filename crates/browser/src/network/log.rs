@@ -50,6 +50,18 @@ pub struct RequestFilter {
     pub resource_type: Option<String>,
 }
 
+impl RequestFilter {
+    /// Selects the URLs that the filter asks for.
+    pub fn url_matcher(&self) -> impl Fn(&str) -> bool {
+        let pattern = self.url.as_ref().filter(|url| url.contains('*')).map(|url| UrlPattern::new(url));
+        move |url| match (&pattern, &self.url) {
+            (Some(pattern), _) => pattern.matches(url),
+            (None, Some(part)) => url.contains(part.as_str()),
+            (None, None) => true,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Kept {
     request_id: RequestId,
@@ -72,15 +84,9 @@ pub(crate) struct NetworkLog {
 
 impl NetworkLog {
     pub(crate) fn list(&self, filter: &RequestFilter) -> Vec<NetworkRequest> {
-        let pattern = filter.url.as_ref().filter(|url| url.contains('*')).map(|url| UrlPattern::new(url));
+        let is_url = filter.url_matcher();
         let is_meant = |request: &&NetworkRequest| {
-            let url = &request.url;
-            let is_url = match (&pattern, &filter.url) {
-                (Some(pattern), _) => pattern.matches(url),
-                (None, Some(part)) => url.contains(part.as_str()),
-                (None, None) => true,
-            };
-            is_url
+            is_url(&request.url)
                 && filter.status.is_none_or(|status| request.status == Some(status))
                 && filter.resource_type.as_ref().is_none_or(|kind| *kind == request.resource_type)
         };

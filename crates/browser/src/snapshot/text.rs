@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
+use agentd_base::visible::is_hidden;
+
 use super::tree::{AxNode, FullTree};
 use super::{MAX_ELEMENTS, MAX_TEXT_BYTES, Reference};
 use crate::tab::FrameId;
@@ -149,18 +151,15 @@ fn shown_role<'a>(node: &'a AxNode<'_>) -> &'a str {
     }
 }
 
-/// Without line breaks, and without characters that nobody sees.
+/// Replaces line breaks by spaces and drops characters without a visible form.
 fn one_line(text: &str, most: usize) -> String {
     let mut line = String::new();
-    let letters = text
-        .chars()
-        .filter(|c| !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}'));
-    for letter in letters {
+    for letter in text.chars() {
         if letter.is_whitespace() || letter.is_control() {
             if !line.ends_with(' ') {
                 line.push(' ');
             }
-        } else {
+        } else if !is_hidden(letter) {
             line.push(letter);
         }
         if line.len() >= most {

@@ -40,10 +40,17 @@ struct FrameTreeFrame {
     url: String,
     #[serde(default)]
     url_fragment: String,
+    /// Of an error page: the address that it stands for.
+    #[serde(default)]
+    unreachable_url: String,
 }
 
 impl FrameTreeFrame {
+    /// The address as an address bar shows it.
     fn url(&self) -> String {
+        if !self.unreachable_url.is_empty() {
+            return self.unreachable_url.clone();
+        }
         format!("{}{}", self.url, self.url_fragment)
     }
 }

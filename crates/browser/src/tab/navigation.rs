@@ -8,11 +8,14 @@ use serde_json::json;
 use tokio::time::Instant;
 use url::Url;
 
+use super::state::TabState;
 use super::{Deadline, LoadState, QUICK, Tab};
 use crate::BrowserError;
 
 /// Longer addresses are refused; Chromium's own limit is 2 MiB.
 const MAX_URL_BYTES: usize = 64 << 10;
+/// An error page comes from the browser itself, or not at all.
+const ERROR_PAGE_LIMIT: Duration = Duration::from_secs(1);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -60,6 +63,7 @@ impl Tab {
             self.state.send_modify(|state| state.is_crashed = false);
         }
         let parameters = json!({"url": url.as_str()});
+        let before = self.state.borrow().navigations;
         let navigated = match self.call::<Navigated>("Page.navigate", parameters, deadline.remaining()).await {
             Err(BrowserError::Timeout { .. }) => {
                 self.stop_loading().await;
@@ -68,7 +72,8 @@ impl Tab {
             other => other?,
         };
         if let Some(error) = navigated.error_text.filter(|_| !navigated.is_download) {
-            return Err(BrowserError::Navigation { url: shown(&url), reason: reason(&error) });
+            let failed_url = self.failed_url(before, deadline).await.unwrap_or_else(|| url.to_string());
+            return Err(BrowserError::Navigation { url: shown(&url), failed_url, reason: reason(&error) });
         }
         match navigated.loader_id {
             // Within the document, or a download: nothing is loaded.
@@ -76,6 +81,13 @@ impl Tab {
             Some(_) if navigated.is_download => Ok(()),
             Some(loader) => self.wait_for_load(Some(&loader), wanted, deadline).await,
         }
+    }
+
+    /// The address of the error page that a failed navigation leads to: after redirects, the last one.
+    async fn failed_url(&self, before: u64, deadline: Deadline) -> Option<String> {
+        let limit = ERROR_PAGE_LIMIT.min(deadline.remaining());
+        let has_arrived = |state: &TabState| (state.navigations != before).then(|| state.url().to_owned());
+        self.until(Deadline::after(limit), "the error page", has_arrived).await.ok()
     }
 
     /// Steps through the history; past its ends there is nothing to go to.

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use agentd_base::visible::{is_hidden, strip_tags_in};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -29,7 +30,7 @@ pub struct ToolHints {
 /// A tool that can be offered.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ToolDescription {
-    /// 1 to 128 printable ASCII characters without spaces; unique within the server.
+    /// As the server calls it: 1 to 128 bytes of visible characters, with spaces inside at most; unique within the server.
     pub name: String,
     pub title: Option<String>,
     /// Written by the server: not to be trusted more than the server is.
@@ -128,11 +129,17 @@ impl<'a> Collector<'a> {
         }
     }
 
-    fn check(&mut self, tool: Value) -> Result<ToolDescription, String> {
+    fn check(&mut self, mut tool: Value) -> Result<ToolDescription, String> {
+        // The server is called with its own spelling of the name.
+        let name = tool.get_mut("name").map(Value::take);
+        strip_tags_in(&mut tool);
         let Value::Object(mut tool) = tool else { return Err("it is not described by a JSON object".to_owned()) };
-        let Some(Value::String(name)) = tool.remove("name") else { return Err("it has no name".to_owned()) };
-        if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(format!("its name is not made of 1 to {MAX_NAME} printable ASCII characters without spaces"));
+        let Some(Value::String(name)) = name else { return Err("it has no name".to_owned()) };
+        if name.trim().is_empty() || name.len() > MAX_NAME {
+            return Err(format!("its name does not have 1 to {MAX_NAME} bytes"));
+        }
+        if name.chars().any(|character| is_hidden(character) || matches!(character, '\n' | '\t')) {
+            return Err("its name contains characters without a visible form".to_owned());
         }
         if self.names.contains(&name) {
             return Err("another tool has the same name".to_owned());
@@ -194,7 +201,7 @@ mod tests {
     #[test]
     fn one_broken_tool_does_not_cost_the_others() {
         let page = json!({ "tools": [
-            tool("good"), tool("good"), tool(""), tool("two words"), tool(&"x".repeat(129)), 7,
+            tool("good"), tool("good"), tool(" "), tool("go\u{e0041}od"), tool("two\nlines"), tool(&"x".repeat(129)), 7,
             { "description": "nameless" }, { "name": "schemaless" },
             { "name": "bad", "inputSchema": { "type": "array" } },
             { "name": "better", "title": "T", "inputSchema": {}, "annotations": { "readOnlyHint": true } },
@@ -203,10 +210,31 @@ mod tests {
         let names: Vec<_> = list.tools.iter().map(|tool| tool.name.as_str()).collect();
         assert_eq!(names, ["good", "better"]);
         assert_eq!(list.tools[1].hints.read_only, Some(true));
-        assert_eq!(list.left_out.len(), 8);
+        assert_eq!(list.left_out.len(), 9);
         assert!(list.left_out.iter().all(|tool| tool.name.len() <= MAX_NAME + 3));
         assert!(list.left_out[0].reason.contains("same name"));
         assert_eq!(list.cut_short, None);
+    }
+
+    #[test]
+    fn names_with_spaces_and_other_scripts_are_offered() {
+        let names = ["Create CIFS Share", "Freigabe löschen", "創建", "a/b.c:d"];
+        let page = json!({ "tools": names.map(tool) });
+        let (list, _) = collect(&[page], &ListLimits::default());
+        let offered: Vec<_> = list.tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!((offered, list.left_out.len()), (names.to_vec(), 0));
+    }
+
+    #[test]
+    fn tags_are_dropped_from_descriptions_and_schemas() {
+        let page = json!({ "tools": [{
+            "name": "t", "title": "T\u{e0041}", "description": "d\u{e0042}\u{e007f}",
+            "inputSchema": { "properties": { "p\u{e0043}": { "description": "q\u{e0044}" } } },
+        }] });
+        let (list, _) = collect(&[page], &ListLimits::default());
+        let tool = &list.tools[0];
+        assert_eq!((tool.title.as_deref(), tool.description.as_str()), (Some("T"), "d"));
+        assert_eq!(tool.input_schema["properties"], json!({ "p": { "description": "q" } }));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Tools as a server describes them, and what they answer.
 
+mod base64;
 mod list;
 mod output;
 mod schema;

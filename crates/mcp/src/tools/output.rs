@@ -1,8 +1,12 @@
 //! What a tool answered, cut to what was allowed.
 
+use std::borrow::Cow;
+
+use agentd_base::visible::strip_tags_in;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::base64;
 use crate::text::{cut, one_line};
 
 const MAX_ATTACHMENTS: usize = 32;
@@ -38,17 +42,18 @@ pub struct ToolOutput {
 
 /// # Errors
 /// A sentence on why this is no tool's answer.
-pub(crate) fn read_output(result: Value, max_bytes: usize) -> Result<ToolOutput, String> {
+pub(crate) fn read_output(mut result: Value, max_bytes: usize) -> Result<ToolOutput, String> {
+    strip_tags_in(&mut result);
     let Value::Object(mut result) = result else { return Err("it is not a JSON object".to_owned()) };
-    let content = result.remove("content");
-    let structured = result.remove("structuredContent");
-    if content.is_none() && structured.is_none() {
-        return Err("it has no content".to_owned());
-    }
+    let content = result.remove("content").filter(|content| !content.is_null());
+    let mut structured = result.remove("structuredContent").filter(|structured| !structured.is_null());
     let blocks = match content {
         Some(Value::Array(blocks)) => blocks,
-        None => Vec::new(),
+        // Some servers leave out the list around a single block.
+        Some(block @ (Value::String(_) | Value::Object(_))) => vec![block],
         Some(_) => return Err("its content is not a list".to_owned()),
+        None if structured.is_none() => return Err("it has no content".to_owned()),
+        None => Vec::new(),
     };
     let mut output = ToolOutput {
         is_error: result.get("isError").and_then(Value::as_bool).unwrap_or(false),
@@ -56,9 +61,8 @@ pub(crate) fn read_output(result: Value, max_bytes: usize) -> Result<ToolOutput,
     };
     let mut text = Text { kept: String::new(), limit: max_bytes, whole_bytes: 0 };
     for block in blocks {
-        let Value::Object(block) = block else { continue };
         match read_block(&block) {
-            Block::Text(block) => text.push(block),
+            Block::Text(block) => text.push(&base64::collapse(&block)),
             Block::Attachment(attachment) => {
                 text.push(&attachment.note());
                 if output.attachments.len() < MAX_ATTACHMENTS {
@@ -68,6 +72,7 @@ pub(crate) fn read_output(result: Value, max_bytes: usize) -> Result<ToolOutput,
             Block::Unknown(kind) => text.push(&format!("[content of the unknown kind `{kind}` left out]")),
         }
     }
+    structured.iter_mut().for_each(base64::collapse_in);
     match structured {
         Some(structured) if structured.to_string().len() > max_bytes => output.structured_left_out = true,
         structured => output.structured = structured,
@@ -103,12 +108,17 @@ impl Text {
 }
 
 enum Block<'a> {
-    Text(&'a str),
+    Text(Cow<'a, str>),
     Attachment(Attachment),
     Unknown(String),
 }
 
-fn read_block(block: &Map<String, Value>) -> Block<'_> {
+fn read_block(block: &Value) -> Block<'_> {
+    let block = match block {
+        Value::Object(block) => block,
+        Value::String(text) => return Block::Text(Cow::Borrowed(text)),
+        other => return Block::Text(Cow::Owned(other.to_string())),
+    };
     let text = |member: &str| block.get(member).and_then(Value::as_str);
     let kind = text("type").unwrap_or_default();
     let attachment = |kind, of: &Map<String, Value>, content: Option<&str>| {
@@ -119,18 +129,26 @@ fn read_block(block: &Map<String, Value>) -> Block<'_> {
         Block::Attachment(Attachment { kind, mime_type, bytes: content.map_or(0, decoded_bytes), uri })
     };
     match kind {
-        "text" => Block::Text(text("text").unwrap_or_default()),
+        "text" => match block.get("text") {
+            Some(Value::String(text)) => Block::Text(Cow::Borrowed(text)),
+            Some(other) => Block::Text(Cow::Owned(other.to_string())),
+            None => Block::Text(Cow::Borrowed("")),
+        },
         "image" => attachment("image", block, text("data")),
         "audio" => attachment("audio", block, text("data")),
         "resource_link" => attachment("resource_link", block, None),
         "resource" => match block.get("resource") {
             Some(Value::Object(resource)) => match resource.get("text").and_then(Value::as_str) {
-                Some(text) => Block::Text(text),
+                Some(text) => Block::Text(Cow::Borrowed(text)),
                 None => attachment("resource", resource, resource.get("blob").and_then(Value::as_str)),
             },
             _ => Block::Unknown("resource".to_owned()),
         },
-        other => Block::Unknown(one_line(other, 40)),
+        // What calls itself something else and has a text is read by that.
+        other => match text("text") {
+            Some(text) => Block::Text(Cow::Borrowed(text)),
+            None => Block::Unknown(one_line(other, 40)),
+        },
     }
 }
 
@@ -165,7 +183,7 @@ mod tests {
                 { "type": "resource", "resource": { "uri": "file:///a", "text": "two" } },
                 { "type": "resource", "resource": { "uri": "file:///b", "blob": "AAA=" } },
                 { "type": "resource_link", "uri": "https://example.com/c", "name": "c", "mimeType": "text/html" },
-                { "type": "hologram", "data": 3 }, 4,
+                { "type": "hologram", "data": 3 }, { "type": "markdown", "text": "three" }, 4, "five",
             ] }),
             1_000,
         )
@@ -182,10 +200,20 @@ mod tests {
                 "[resource file:///b, application/octet-stream, 2 bytes, left out]",
                 "[resource link to https://example.com/c (text/html)]",
                 "[content of the unknown kind `hologram` left out]",
+                "three",
+                "4",
+                "five",
             ]
         );
         assert_eq!(output.attachments.len(), 3);
         assert_eq!(output.text_cut_from_bytes, None);
+    }
+
+    #[test]
+    fn tags_are_dropped_from_texts_and_structured_content() {
+        let result = json!({ "content": [{ "type": "text", "text": "a\u{e0041}\u{e007f}b" }], "structuredContent": { "n\u{e0042}": "c\u{e0043}" } });
+        let output = read_output(result, 1_000).expect("an answer");
+        assert_eq!((output.text.as_str(), output.structured), ("ab", Some(json!({ "n": "c" }))));
     }
 
     #[test]
@@ -201,10 +229,35 @@ mod tests {
 
     #[test]
     fn what_is_no_answer_is_refused() {
-        for result in [json!({}), json!([]), json!({ "content": "text" }), json!({ "tools": [] })] {
+        for result in
+            [json!({}), json!([]), json!({ "content": 4 }), json!({ "content": null }), json!({ "tools": [] })]
+        {
             assert!(read_output(result.clone(), 100).is_err(), "{result}");
         }
         assert!(read_output(json!({ "content": [] }), 100).is_ok_and(|output| output.text.is_empty()));
+    }
+
+    #[test]
+    fn single_blocks_and_numbers_are_read_as_text() {
+        let text = |result: Value| read_output(result, 1_000).expect("an answer").text;
+        assert_eq!(text(json!({ "content": "alone" })), "alone");
+        assert_eq!(text(json!({ "content": { "type": "text", "text": "block" } })), "block");
+        assert_eq!(text(json!({ "content": [{ "type": "text", "text": 7 }] })), "7");
+        let structured = read_output(json!({ "structuredContent": { "n": 1 } }), 1_000).expect("an answer");
+        assert_eq!((structured.text.as_str(), structured.structured), ("", Some(json!({ "n": 1 }))));
+    }
+
+    #[test]
+    fn long_base64_is_left_out_of_texts_and_structured_content() {
+        let blob = "iVBORw0KGgoAAAANSUhEUgAAAAUA".repeat(1_000);
+        let result = json!({
+            "content": [{ "type": "text", "text": format!("before data:image/png;base64,{blob} after") }],
+            "structuredContent": { "picture": blob, "width": 5 },
+        });
+        let output = read_output(result, 1_000).expect("an answer");
+        assert_eq!(output.text, "before data:image/png;base64,[21000 bytes in base64 left out] after");
+        let expected = json!({ "picture": "[21000 bytes in base64 left out]", "width": 5 });
+        assert_eq!(output.structured, Some(expected));
     }
 
     proptest! {

@@ -1,5 +1,5 @@
 import type { Schemas } from '../../lib/api';
-import { visible } from '../../lib/format';
+import { visible, visibleProse } from '../../lib/format';
 
 export type Episode = Schemas['EpisodeView'];
 export type Found = Schemas['SearchResult'];
@@ -19,7 +19,7 @@ export function parts(highlight: string): Part[] {
     .map((piece) => {
       const inner = /^<mark>(.*)<\/mark>$/s.exec(piece)?.[1];
       const text = (inner ?? piece).replace(/&(amp|lt|gt|quot|apos|#39|#x27);/g, (_, sign: string) => SIGNS[sign]!);
-      return { text: visible(text), marked: inner !== undefined };
+      return { text: visibleProse(text), marked: inner !== undefined };
     });
 }
 

@@ -1,11 +1,12 @@
 //! Files that pages sent.
 
 use agentd_browser::DownloadState;
-use agentd_web::Json;
+use agentd_web::{Caller, Json};
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::url_access::{UrlAccess, VisibleUrl};
 use crate::agents::AgentId;
 use crate::browser::service::{Browser, KeptDownload};
 
@@ -32,7 +33,9 @@ impl From<DownloadState> for StateView {
 #[schema(as = BrowserDownload)]
 pub(super) struct DownloadView {
     id: String,
-    url: String,
+    /// To a key that may only read: scheme and host.
+    #[schema(value_type = String)]
+    url: VisibleUrl,
     /// What the server calls it, without what would lead elsewhere.
     name: String,
     size_bytes: u64,
@@ -47,12 +50,12 @@ pub(super) struct DownloadView {
     error: Option<String>,
 }
 
-impl From<KeptDownload> for DownloadView {
-    fn from(kept: KeptDownload) -> Self {
+impl DownloadView {
+    fn new(kept: KeptDownload, access: UrlAccess) -> Self {
         let download = kept.download;
         Self {
             id: download.id,
-            url: download.url,
+            url: access.url(download.url),
             name: download.name,
             size_bytes: download.size_bytes,
             state: download.state.into(),
@@ -76,7 +79,8 @@ pub(super) struct DownloadList {
 /// At most 100 MiB each. Those of this browser, and the last 100 of those before, as long as the daemon runs; the files
 /// stay.
 #[utoipa::path(get, path = "/api/browser/downloads", tag = "browser", responses((status = 200, body = DownloadList)))]
-pub(super) async fn list_browser_downloads(State(browser): State<Browser>) -> Json<DownloadList> {
-    let downloads: Vec<DownloadView> = browser.downloads().into_iter().map(DownloadView::from).collect();
+pub(super) async fn list_browser_downloads(State(browser): State<Browser>, caller: Caller) -> Json<DownloadList> {
+    let access = UrlAccess::from(&caller);
+    let downloads: Vec<_> = browser.downloads().into_iter().map(|kept| DownloadView::new(kept, access)).collect();
     Json(DownloadList { total: downloads.len(), downloads })
 }

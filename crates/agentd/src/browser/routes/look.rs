@@ -1,7 +1,7 @@
 //! How the browser is, and what its pages look like.
 
 use agentd_browser::{Area, ImageFormat, Snapshot};
-use agentd_web::{ApiError, ErrorBody, Json, JsonOrNothing, Query};
+use agentd_web::{ApiError, Caller, ErrorBody, Json, JsonOrNothing, Query};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::Answer;
+use super::url_access::{UrlAccess, VisibleUrl};
 use crate::browser::model::Actor;
 use crate::browser::service::{Browser, Picture, Status};
 use crate::browser::settings::BrowserBackend;
@@ -18,20 +19,20 @@ use crate::browser::settings::BrowserBackend;
 pub(super) struct StatusView {
     running: bool,
     backend: BrowserBackend,
-    /// Of the active tab; null without one.
-    #[schema(required)]
-    current_url: Option<String>,
+    /// Of the active tab; null without one. To a key that may only read: scheme and host.
+    #[schema(required, value_type = Option<String>)]
+    current_url: Option<VisibleUrl>,
     /// How many there are.
     tabs: usize,
     uptime_seconds: u64,
 }
 
 impl StatusView {
-    fn new(status: Status, backend: BrowserBackend) -> Self {
+    fn new(status: Status, backend: BrowserBackend, access: UrlAccess) -> Self {
         Self {
             running: status.running,
             backend,
-            current_url: status.current_url,
+            current_url: status.current_url.map(|url| access.url(url)),
             tabs: status.tabs,
             uptime_seconds: status.uptime.as_secs(),
         }
@@ -53,17 +54,19 @@ pub(super) struct SnapshotView {
     /// snapshot of the tab.
     snapshot: String,
     element_count: usize,
-    url: String,
+    /// To a key that may only read: scheme and host.
+    #[schema(value_type = String)]
+    url: VisibleUrl,
     /// Whether there are more than the 500 that are listed.
     truncated: bool,
 }
 
-impl From<Snapshot> for SnapshotView {
-    fn from(snapshot: Snapshot) -> Self {
+impl SnapshotView {
+    fn new(snapshot: Snapshot, access: UrlAccess) -> Self {
         Self {
             snapshot: snapshot.snapshot,
             element_count: snapshot.element_count,
-            url: snapshot.url,
+            url: access.url(snapshot.url),
             truncated: snapshot.truncated,
         }
     }
@@ -137,8 +140,8 @@ impl From<ScreenshotFields> for Picture {
 
 /// Whether the browser runs, and what it shows
 #[utoipa::path(get, path = "/api/browser/status", tag = "browser", responses((status = 200, body = StatusView)))]
-pub(super) async fn get_browser_status(State(browser): State<Browser>) -> Json<StatusView> {
-    Json(StatusView::new(browser.status(), browser.settings().backend))
+pub(super) async fn get_browser_status(State(browser): State<Browser>, caller: Caller) -> Json<StatusView> {
+    Json(StatusView::new(browser.status(), browser.settings().backend, UrlAccess::from(&caller)))
 }
 
 /// Close the browser
@@ -202,8 +205,10 @@ async fn draw(browser: &Browser, picture: Picture) -> Result<Response, ApiError>
     ))]
 pub(super) async fn get_browser_snapshot(
     State(browser): State<Browser>,
+    caller: Caller,
     Query(query): Query<SnapshotQuery>,
 ) -> Answer<SnapshotView> {
     let full = query.full.unwrap_or_default();
-    Ok(Json(browser.snapshot(&Actor::Owner, query.tab_id.as_deref(), full).await?.into()))
+    let snapshot = browser.snapshot(&Actor::Owner, query.tab_id.as_deref(), full).await?;
+    Ok(Json(SnapshotView::new(snapshot, UrlAccess::from(&caller))))
 }

@@ -3,20 +3,22 @@
 use std::collections::BTreeMap;
 
 use agentd_browser::Mock;
-use agentd_web::{ApiError, ErrorBody, Json, JsonOrNothing};
+use agentd_web::{ApiError, Caller, ErrorBody, Json, JsonOrNothing};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Answer;
+use super::url_access::UrlAccess;
 use crate::browser::service::{Browser, invalid};
 
 /// What requests to some addresses are answered with; they are not sent.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = BrowserMock)]
 pub(super) struct MockView {
-    /// Of the whole address: `*` is anything without a slash, `**` anything at all.
+    /// Of the whole address: `*` is anything without a slash, `**` anything at all. A key that may only read sees no
+    /// more than scheme and host of it, no body and no values of headers.
     #[schema(min_length = 1, max_length = 2_000, example = "**/api/users/*")]
     url_pattern: String,
     /// Default 200.
@@ -37,13 +39,14 @@ fn ok() -> u16 {
     200
 }
 
-impl From<&Mock> for MockView {
-    fn from(mock: &Mock) -> Self {
+impl MockView {
+    fn new(mock: &Mock, access: UrlAccess) -> Self {
+        let headers = mock.headers.iter().map(|(name, value)| (name.clone(), access.hidden(value.clone())));
         Self {
-            url_pattern: mock.url_pattern.clone(),
+            url_pattern: access.url(mock.url_pattern.clone()).into_string(),
             status_code: mock.status_code,
-            body: mock.body.clone(),
-            headers: mock.headers.clone(),
+            body: access.hidden(mock.body.clone()),
+            headers: headers.collect(),
         }
     }
 }
@@ -73,8 +76,9 @@ pub(super) struct MocksRemoved {
 
 /// What is answered in place of servers
 #[utoipa::path(get, path = "/api/browser/mock", tag = "browser", responses((status = 200, body = MockList)))]
-pub(super) async fn list_browser_mocks(State(browser): State<Browser>) -> Json<MockList> {
-    let mocks: Vec<MockView> = browser.mocks().iter().map(|mock| MockView::from(&**mock)).collect();
+pub(super) async fn list_browser_mocks(State(browser): State<Browser>, caller: Caller) -> Json<MockList> {
+    let access = UrlAccess::from(&caller);
+    let mocks: Vec<MockView> = browser.mocks().iter().map(|mock| MockView::new(mock, access)).collect();
     Json(MockList { total: mocks.len(), mocks })
 }
 
@@ -93,7 +97,7 @@ pub(super) async fn mock_browser_requests(
     Json(mock): Json<MockView>,
 ) -> Result<(StatusCode, Json<MockView>), ApiError> {
     let mock = Mock::new(mock.url_pattern, mock.status_code, mock.body, mock.headers).map_err(invalid)?;
-    Ok((StatusCode::CREATED, Json(MockView::from(&*browser.add_mock(mock).await?))))
+    Ok((StatusCode::CREATED, Json(MockView::new(&*browser.add_mock(mock).await?, UrlAccess::Full))))
 }
 
 /// Remove a mock, or all

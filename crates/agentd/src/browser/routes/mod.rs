@@ -15,6 +15,7 @@ mod screen_recording;
 mod settings;
 mod stream;
 mod tabs;
+mod url_access;
 
 use agentd_web::{ApiError, ApiRouter, Json, Routes, limits, routes};
 

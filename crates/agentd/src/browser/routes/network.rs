@@ -2,13 +2,14 @@
 
 use agentd_base::Timestamp;
 use agentd_browser::{NetworkRequest, RequestFilter};
-use agentd_web::{ErrorBody, Json, Query};
+use agentd_web::{Caller, ErrorBody, Json, Query};
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use super::Answer;
+use super::url_access::{UrlAccess, VisibleUrl};
 use crate::browser::service::Browser;
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -16,8 +17,9 @@ use crate::browser::service::Browser;
 pub(super) struct RequestView {
     id: String,
     method: String,
-    /// Cut at 2,000 bytes.
-    url: String,
+    /// Cut at 2,000 bytes. To a key that may only read: scheme and host.
+    #[schema(value_type = String)]
+    url: VisibleUrl,
     status: Option<u16>,
     /// `document`, `stylesheet`, `image`, `font`, `script`, `xhr`, `fetch`, `websocket` and others.
     resource_type: String,
@@ -34,12 +36,12 @@ pub(super) struct RequestView {
     at: Timestamp,
 }
 
-impl From<NetworkRequest> for RequestView {
-    fn from(request: NetworkRequest) -> Self {
+impl RequestView {
+    fn new(request: NetworkRequest, access: UrlAccess) -> Self {
         Self {
             id: request.id,
             method: request.method,
-            url: request.url,
+            url: access.url(request.url),
             status: request.status,
             resource_type: request.resource_type,
             mime_type: request.mime_type,
@@ -64,7 +66,8 @@ pub(super) struct RequestList {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct RequestQuery {
-    /// A part of the address or, with `*`, a pattern of the whole as a mock has it.
+    /// A part of the address or, with `*`, a pattern of the whole as a mock has it. A key that may only read searches in
+    /// scheme and host.
     #[param(max_length = 2_000)]
     url: Option<String>,
     #[param(minimum = 100, maximum = 599)]
@@ -96,10 +99,16 @@ pub(super) struct HarView {
     responses((status = 200, body = RequestList)))]
 pub(super) async fn list_browser_requests(
     State(browser): State<Browser>,
+    caller: Caller,
     Query(query): Query<RequestQuery>,
 ) -> Json<RequestList> {
-    let filter = RequestFilter { url: query.url, status: query.status, resource_type: query.r#type };
-    let requests: Vec<RequestView> = browser.requests(&filter).into_iter().map(RequestView::from).collect();
+    let access = UrlAccess::from(&caller);
+    // The filter on URLs sees what the caller sees: it must not answer questions about the rest.
+    let visible = RequestFilter { url: query.url, ..RequestFilter::default() };
+    let filter = RequestFilter { url: None, status: query.status, resource_type: query.r#type };
+    let is_meant = visible.url_matcher();
+    let found = browser.requests(&filter).into_iter().map(|request| RequestView::new(request, access));
+    let requests: Vec<RequestView> = found.filter(|request| is_meant(request.url.as_str())).collect();
     Json(RequestList { total: requests.len(), requests })
 }
 

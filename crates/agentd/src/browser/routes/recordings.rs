@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use agentd_base::Timestamp;
 use agentd_browser::{AlternativeKind, RecordedTarget};
-use agentd_web::{ApiError, ErrorBody, Json, Path};
+use agentd_web::{ApiError, Caller, ErrorBody, Json, Path};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::Answer;
+use super::url_access::{UrlAccess, VisibleUrl};
 use crate::browser::model::{KeptStep, RecordingId, RecordingState, RecordingSummary};
 use crate::browser::service::Browser;
 
@@ -96,15 +97,15 @@ struct TargetView {
     parameter: String,
     /// `button "Save"`
     element: String,
-    /// The frame that it was in; null where that was the page itself.
-    #[schema(required)]
-    frame_url: Option<String>,
-    /// How it can be found, in the order in which a replay tries.
+    /// The frame that it was in; null where that was the page itself. To a key that may only read: scheme and host.
+    #[schema(required, value_type = Option<String>)]
+    frame_url: Option<VisibleUrl>,
+    /// How it can be found, in the order in which a replay tries. A key that may only read sees no URLs in selectors.
     alternatives: Vec<AlternativeView>,
 }
 
-impl From<RecordedTarget> for TargetView {
-    fn from(target: RecordedTarget) -> Self {
+impl TargetView {
+    fn new(target: RecordedTarget, access: UrlAccess) -> Self {
         let kind = |kind| match kind {
             AlternativeKind::Given => KindView::Given,
             AlternativeKind::TestId => KindView::TestId,
@@ -118,12 +119,15 @@ impl From<RecordedTarget> for TargetView {
         };
         let alternatives = target.alternatives.iter();
         Self {
-            element: target.description(),
+            element: access.text(target.description()),
             alternatives: alternatives
-                .map(|found| AlternativeView { kind: kind(found.kind), selector: found.selector.clone() })
+                .map(|found| AlternativeView {
+                    kind: kind(found.kind),
+                    selector: access.selector(found.selector.clone()),
+                })
                 .collect(),
             parameter: target.parameter,
-            frame_url: target.frame_url,
+            frame_url: target.frame_url.map(|url| access.url(url)),
         }
     }
 }
@@ -141,8 +145,9 @@ struct StepView {
     targets: Vec<TargetView>,
     /// The tab, counted in the order of their opening.
     tab: u32,
-    /// What the tab showed after it.
-    url: String,
+    /// What the tab showed after it. To a key that may only read: scheme and host, as everywhere in the step.
+    #[schema(value_type = String)]
+    url: VisibleUrl,
     at: Timestamp,
     duration_ms: u64,
     /// A small JPEG of the page after it, below the data directory; null where there is none.
@@ -160,18 +165,26 @@ pub(super) struct WholeRecording {
 }
 
 impl WholeRecording {
-    fn new(browser: &Browser, summary: RecordingSummary, steps: Vec<KeptStep>) -> Self {
+    fn new(browser: &Browser, summary: RecordingSummary, steps: Vec<KeptStep>, access: UrlAccess) -> Self {
         let id = summary.header.recording_id.clone();
         let started_at = summary.header.started_at;
         let view = |(index, kept): (u32, KeptStep)| StepView {
             index,
-            caption: kept.step.caption(),
+            caption: access.text(kept.step.caption()),
             picture_path: kept.has_picture.then(|| browser.recorded_picture_path(&id, index)),
             action: kept.step.action,
-            parameters: kept.step.parameters,
-            targets: kept.step.targets.into_iter().map(TargetView::from).collect(),
+            parameters: kept
+                .step
+                .parameters
+                .into_iter()
+                .map(|(name, value)| {
+                    let shown = access.parameter(&name, value);
+                    (name, shown)
+                })
+                .collect(),
+            targets: kept.step.targets.into_iter().map(|target| TargetView::new(target, access)).collect(),
             tab: kept.step.tab,
-            url: kept.step.url,
+            url: access.url(kept.step.url),
             at: started_at + Duration::from_millis(kept.step.at_ms),
             duration_ms: kept.step.duration_ms,
         };
@@ -233,10 +246,11 @@ pub(super) async fn list_browser_recordings(State(browser): State<Browser>) -> A
     ))]
 pub(super) async fn get_browser_recording(
     State(browser): State<Browser>,
+    caller: Caller,
     Path(id): Path<RecordingId>,
 ) -> Answer<WholeRecording> {
     let (summary, steps) = browser.recording(&id).await?;
-    Ok(Json(WholeRecording::new(&browser, summary, steps)))
+    Ok(Json(WholeRecording::new(&browser, summary, steps, UrlAccess::from(&caller))))
 }
 
 /// Delete a recording, with its pictures

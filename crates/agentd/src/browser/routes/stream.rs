@@ -1,6 +1,6 @@
 //! The stream of frames.
 
-use agentd_web::{ApiError, ApiResult, ErrorBody, Opener};
+use agentd_web::{ApiError, ApiResult, Caller, ErrorBody, Opener, Scope};
 use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
@@ -19,7 +19,7 @@ use crate::browser::stream::{MAX_FRAME_BYTES, serve};
 /// browser runs, the first frame comes when one does; when it is closed, so is the socket, with 1000. The daemon pings
 /// every 20 seconds; a client that is silent for 60 seconds is gone. Watching is no use of the browser, which is closed
 /// after 15 minutes without any. A page in a browser names itself by `?ticket=` (`POST /api/auth/ticket`). 64 clients at
-/// most.
+/// most, 16 of them with keys that may only read.
 #[utoipa::path(
     get,
     path = "/api/browser/stream",
@@ -33,13 +33,14 @@ use crate::browser::stream::{MAX_FRAME_BYTES, serve};
 )]
 pub(super) async fn watch_browser(
     State(browser): State<Browser>,
+    caller: Caller,
     opener: Option<Extension<Opener>>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> ApiResult<Response> {
     let (Ok(upgrade), Some(Extension(opener))) = (upgrade, opener) else { return Err(not_a_websocket()) };
-    let place = browser.viewer_place()?;
+    let permit = browser.viewer_permit(caller.scope == Scope::Read)?;
     let upgrade = upgrade.max_message_size(MAX_FRAME_BYTES).max_frame_size(MAX_FRAME_BYTES);
-    Ok(upgrade.on_upgrade(move |socket| serve(browser, opener, place, socket)))
+    Ok(upgrade.on_upgrade(move |socket| serve(browser, opener, permit, socket)))
 }
 
 fn not_a_websocket() -> ApiError {

@@ -1,12 +1,13 @@
 //! Tabs.
 
-use agentd_web::{ApiError, ErrorBody, Json, JsonOrNothing, Path};
+use agentd_web::{ApiError, Caller, ErrorBody, Json, JsonOrNothing, Path};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Answer;
+use super::url_access::{UrlAccess, VisibleUrl};
 use crate::agents::AgentId;
 use crate::browser::model::Actor;
 use crate::browser::service::{Browser, ListedTab};
@@ -15,7 +16,9 @@ use crate::browser::service::{Browser, ListedTab};
 #[schema(as = BrowserTab)]
 pub(super) struct TabView {
     tab_id: String,
-    url: String,
+    /// To a key that may only read: scheme and host.
+    #[schema(value_type = String)]
+    url: VisibleUrl,
     title: String,
     /// Whether it is meant where no tab is named.
     active: bool,
@@ -25,11 +28,11 @@ pub(super) struct TabView {
     agent_id: Option<AgentId>,
 }
 
-impl From<ListedTab> for TabView {
-    fn from(tab: ListedTab) -> Self {
+impl TabView {
+    fn new(tab: ListedTab, access: UrlAccess) -> Self {
         Self {
             tab_id: tab.info.tab_id,
-            url: tab.info.url,
+            url: access.url(tab.info.url),
             title: tab.info.title,
             active: tab.is_active,
             loading: tab.info.loading,
@@ -64,8 +67,10 @@ pub(super) struct TabClosed {
 
 /// The tabs, popups of pages among them
 #[utoipa::path(get, path = "/api/browser/tabs", tag = "browser", responses((status = 200, body = TabList)))]
-pub(super) async fn list_browser_tabs(State(browser): State<Browser>) -> Json<TabList> {
-    let tabs: Vec<TabView> = browser.tabs(&Actor::Owner).await.into_iter().map(TabView::from).collect();
+pub(super) async fn list_browser_tabs(State(browser): State<Browser>, caller: Caller) -> Json<TabList> {
+    let access = UrlAccess::from(&caller);
+    let tabs = browser.tabs(&Actor::Owner).await.into_iter();
+    let tabs: Vec<TabView> = tabs.map(|tab| TabView::new(tab, access)).collect();
     Json(TabList { total: tabs.len(), tabs })
 }
 
@@ -84,7 +89,8 @@ pub(super) async fn open_browser_tab(
     State(browser): State<Browser>,
     JsonOrNothing(tab): JsonOrNothing<NewTab>,
 ) -> Result<(StatusCode, Json<TabView>), ApiError> {
-    Ok((StatusCode::CREATED, Json(browser.open_tab(&Actor::Owner, tab.url).await?.into())))
+    let opened = browser.open_tab(&Actor::Owner, tab.url).await?;
+    Ok((StatusCode::CREATED, Json(TabView::new(opened, UrlAccess::Full))))
 }
 
 /// Close a tab
@@ -112,5 +118,5 @@ pub(super) async fn activate_browser_tab(
     State(browser): State<Browser>,
     Path(tab_id): Path<String>,
 ) -> Answer<TabView> {
-    Ok(Json(browser.activate_tab(&Actor::Owner, &tab_id).await?.into()))
+    Ok(Json(TabView::new(browser.activate_tab(&Actor::Owner, &tab_id).await?, UrlAccess::Full)))
 }

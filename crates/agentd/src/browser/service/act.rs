@@ -105,7 +105,7 @@ fn with_owner_of_file<'f>(actor: &Actor, fields: &'f ActionFields) -> Cow<'f, Ac
     }
 }
 
-/// A page that the proxy refused is no page.
+/// Turns a navigation that ended at an address which the proxy refused into an error, whatever action led there.
 pub(super) fn explained(
     session: &Session,
     refused: u64,
@@ -113,11 +113,10 @@ pub(super) fn explained(
     done: Result<ActionOutcome, agentd_browser::BrowserError>,
 ) -> Result<ActionOutcome, BrowserError> {
     let url = match &done {
-        Ok(outcome) => Some(&outcome.url),
-        Err(agentd_browser::BrowserError::Navigation { .. }) => fields.url.as_ref(),
-        Err(_) => None,
+        Ok(outcome) if outcome.navigated || fields.action == ActionName::Goto => Some(&outcome.url),
+        Err(agentd_browser::BrowserError::Navigation { failed_url, .. }) => Some(failed_url),
+        Ok(_) | Err(_) => None,
     };
-    let url = url.filter(|_| fields.action == ActionName::Goto);
     match url.and_then(|url| session.refusals.since(refused, url)) {
         Some(reason) => Err(BrowserError::Refused(reason)),
         None => Ok(done?),

@@ -46,7 +46,7 @@ pub(super) use replay::{ReplayedStep, Report, StepFailure};
 pub(super) use screen_recording::Video;
 pub use session::Session;
 pub(super) use tabs::ListedTab;
-pub(super) use viewers::ViewerPlace;
+pub(super) use viewers::ViewerPermit;
 
 /// Without use a session is closed after this long.
 const IDLE_LIMIT: Duration = Duration::from_secs(15 * 60);
@@ -81,7 +81,7 @@ struct Inner {
     /// Rises with each start, for those who wait to see one.
     starts: watch::Sender<u64>,
     /// Clients of the stream.
-    viewers: Arc<Semaphore>,
+    viewers: viewers::ViewerPermits,
     /// Videos that are being made.
     videos: Arc<Semaphore>,
     /// Of sessions that are closed.
@@ -121,7 +121,7 @@ impl Browser {
             is_restarted: AtomicBool::new(false),
             started: Arc::default(),
             starts: watch::Sender::new(0),
-            viewers: Arc::new(Semaphore::new(viewers::MOST)),
+            viewers: viewers::ViewerPermits::default(),
             videos: Arc::new(Semaphore::new(screen_recording::MOST)),
             past_downloads: Mutex::default(),
             environment: Mutex::default(),

@@ -3,25 +3,47 @@
 use std::sync::Arc;
 
 use agentd_browser::{Pace, Viewer};
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::Browser;
 use crate::browser::error::BrowserError;
 
-/// Clients of the stream at a time.
-pub(super) const MOST: usize = 64;
+/// Maximum number of concurrent stream clients.
+const MAX_VIEWERS: usize = 64;
+/// Maximum number of them with keys that may only read: a full credential always finds a free permit of the rest.
+const MAX_READ_ONLY_VIEWERS: usize = 16;
 
-/// One of those that may watch.
+/// Permits for stream clients.
 #[derive(Debug)]
-pub struct ViewerPlace(#[allow(dead_code, reason = "it is given back when it is dropped")] OwnedSemaphorePermit);
+pub(super) struct ViewerPermits {
+    all: Arc<Semaphore>,
+    read_only: Arc<Semaphore>,
+}
+
+impl Default for ViewerPermits {
+    fn default() -> Self {
+        Self { all: Arc::new(Semaphore::new(MAX_VIEWERS)), read_only: Arc::new(Semaphore::new(MAX_READ_ONLY_VIEWERS)) }
+    }
+}
+
+/// Permission to watch; returned when it is dropped.
+#[derive(Debug)]
+pub struct ViewerPermit(#[allow(dead_code, reason = "held until it is dropped")] Vec<OwnedSemaphorePermit>);
 
 impl Browser {
+    /// Acquires a viewer permit; clients that may only read share a part of them.
+    ///
     /// # Errors
-    /// As many watch as may.
-    pub fn viewer_place(&self) -> Result<ViewerPlace, BrowserError> {
-        let permit = Arc::clone(&self.0.viewers).try_acquire_owned();
-        permit.map(ViewerPlace).map_err(|_| BrowserError::TooManyViewers { limit: MOST })
+    /// `TooManyViewers` if none is free.
+    pub fn viewer_permit(&self, is_read_only: bool) -> Result<ViewerPermit, BrowserError> {
+        let acquire = |permits: &Arc<Semaphore>, limit| {
+            Arc::clone(permits).try_acquire_owned().map_err(|_| BrowserError::TooManyViewers { limit })
+        };
+        let viewers = &self.0.viewers;
+        let share = is_read_only.then(|| acquire(&viewers.read_only, MAX_READ_ONLY_VIEWERS)).transpose()?;
+        let permit = acquire(&viewers.all, MAX_VIEWERS)?;
+        Ok(ViewerPermit(share.into_iter().chain([permit]).collect()))
     }
 
     /// Who sees what the active tab shows; waits for a browser where there is none.

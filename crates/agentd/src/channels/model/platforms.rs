@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::rules::{BASE_URL, ChannelMode, ChannelRules, GroupPolicy, SenderPolicy, is_base_url};
-use crate::settings::{Part, ResetGroup, Section, WriteOnly, section_patch};
+use crate::settings::{Part, ResetGroup, SafetySetting, Section, Strength, WriteOnly, section_patch};
 
 /// A platform's settings; the common fields stand in each, so that each is one flat object.
 macro_rules! platform_settings {
@@ -176,6 +176,31 @@ section_patch!(
     ChannelPatch, ChannelSettings
 );
 
+/// Who may talk to an agent, and what their messages may set to work.
+macro_rules! platform_safety {
+    ($($platform:literal),*) => {
+        &[$(
+            SafetySetting {
+                path: concat!($platform, ".sender_policy"),
+                strength: Strength::Ranked(&[&["allowlist", "pairing"], &["open"]]),
+                effect: "Unknown senders may talk to the agent.",
+            },
+            SafetySetting {
+                path: concat!($platform, ".allowed_senders"),
+                strength: Strength::Permissions,
+                effect: "The added senders may talk to the agent.",
+            },
+            SafetySetting {
+                path: concat!($platform, ".tools"),
+                strength: Strength::Permissions,
+                effect: "Messages may set the added tools to work.",
+            },
+        )*]
+    };
+}
+
+const SAFETY: &[SafetySetting] = platform_safety!("discord", "slack", "telegram", "whatsapp", "teams", "google_chat");
+
 impl ChannelSettings {
     /// What is set for a platform besides its credentials.
     #[must_use]
@@ -232,6 +257,7 @@ impl Section for ChannelSettings {
             &[Part::Server("google_chat.api_base_url"), Part::Server("google_chat.token_url")],
         ),
     ];
+    const SAFETY: &'static [SafetySetting] = SAFETY;
     type Patch = ChannelPatch;
 
     fn normalize(&mut self) {

@@ -1,5 +1,6 @@
 //! The frames of the socket: JSON objects with a `type`, one in each text message.
 
+use agentd_base::visible::strip_tags_in;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -73,9 +74,10 @@ struct Chat {
 /// Reads a frame of a device. Fields that are not known are passed over.
 pub(in crate::devices) fn parse(text: &str) -> Result<DeviceFrame, MalformedFrame> {
     let nameless = |problem: String| MalformedFrame { id: None, problem };
-    let value: Value = serde_json::from_str(text).map_err(|error| {
+    let mut value: Value = serde_json::from_str(text).map_err(|error| {
         nameless(format!("the frame is not JSON: line {}, column {}", error.line(), error.column()))
     })?;
+    strip_tags_in(&mut value);
     let Value::Object(mut fields) = value else {
         return Err(nameless("a frame is a JSON object with a `type`".to_owned()));
     };
@@ -224,6 +226,18 @@ mod tests {
         assert!(result(json!({"output": 1, "error": "no"})).unwrap_err().problem.contains("either"));
         let chat = parse(r#"{"type": "chat", "id": "m", "agent_id": "scout", "content": "hello"}"#).unwrap();
         assert!(matches!(chat, DeviceFrame::Chat { agent: Some(agent), .. } if agent == "scout"));
+    }
+
+    #[test]
+    fn tags_are_dropped_from_frames() {
+        let tool =
+            json!({"name": "shell", "description": "Runs.\u{e0041}\u{e007f}", "input_schema": {"title": "t\u{e0042}"}});
+        let frame = parse(&json!({"type": "register_tools", "tools": [tool]}).to_string()).unwrap();
+        let DeviceFrame::RegisterTools { tools, .. } = frame else { panic!("{frame:?}") };
+        assert_eq!((tools[0].description.as_str(), &tools[0].input_schema["title"]), ("Runs.", &json!("t")));
+        let frame =
+            parse(&json!({"type": "tool_result", "id": "c", "output": {"a": "b\u{e0043}"}}).to_string()).unwrap();
+        assert_eq!(frame, DeviceFrame::ToolResult { id: "c".to_owned(), result: Ok(json!({"a": "b"})) });
     }
 
     #[test]

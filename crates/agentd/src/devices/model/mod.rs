@@ -4,6 +4,7 @@ mod frames;
 mod pace;
 mod pairing;
 
+use agentd_base::visible::{strip_tags, strip_tags_in};
 use agentd_base::{Problems, Timestamp, typed_id};
 use agentd_store::stored_ids;
 use serde_json::{Map, Value};
@@ -73,6 +74,14 @@ pub(super) struct NewDevice {
 }
 
 impl NewDevice {
+    /// Drops tags from everything that the device says of itself.
+    pub(super) fn new(name: &str, platform: &str, metadata: Map<String, Value>) -> Self {
+        let mut metadata = Value::Object(metadata);
+        strip_tags_in(&mut metadata);
+        let metadata = metadata.as_object_mut().map(std::mem::take).unwrap_or_default();
+        Self { name: strip_tags(name).into_owned(), platform: strip_tags(platform).into_owned(), metadata }
+    }
+
     pub(super) fn check(&self) -> Problems {
         let mut problems = Problems::new();
         for (field, text) in [("name", &self.name), ("platform", &self.platform)] {

@@ -101,8 +101,7 @@ pub(super) async fn pair_device(
     Json(request): Json<PairDevice>,
 ) -> ApiResult<(StatusCode, Json<PairedDevice>)> {
     let address = address.map(|Extension(ClientAddress(address))| address);
-    let new =
-        NewDevice { name: request.name, platform: request.platform, metadata: request.metadata.unwrap_or_default() };
+    let new = NewDevice::new(&request.name, &request.platform, request.metadata.unwrap_or_default());
     let recorder = record_secret_once(&once, |paired: &Paired| paired.device.id.to_string());
     let paired = devices.pair(address, request.code, new, recorder).await?;
     let view = PairedDevice {

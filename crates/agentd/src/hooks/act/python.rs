@@ -20,7 +20,10 @@ impl Work<'_> {
             Ok(secret) => secret,
             Err(problem) => return Attempt::Failed(Failure::for_good(problem.clone())),
         };
-        let mut config = hook.hook.config.clone();
+        let mut config = match &hook.code_config {
+            Ok(config) => config.clone(),
+            Err(problem) => return Attempt::Failed(Failure::for_good(problem.clone())),
+        };
         if let Some(secret) = secret {
             config.insert(SECRET.to_owned(), Value::from(secret.expose()));
         }

@@ -7,7 +7,7 @@ use agentd_base::{Problems, Secret};
 use serde_json::{Map, Value, json};
 
 use super::config::Action;
-use super::{Hook, HookId, HookType, SecretWrite, SecretWrites, stored_action, urls};
+use super::{Hook, HookId, HookType, SecretWrite, SecretWrites, code_secrets, stored_action, urls};
 use crate::settings::require_again;
 use crate::skills::carries_credential;
 
@@ -29,8 +29,8 @@ impl Hook {
         headers.filter(|(name, value)| is_sealed(name, value)).map(|(name, _)| name.to_ascii_lowercase()).collect()
     }
 
-    /// The config as it is shown: of headers that carry a credential whether they have a value, also where the value
-    /// still stands in the clear.
+    /// The config as it is shown: of headers that carry a credential and of secrets for code whether they have a value,
+    /// of headers also where the value still stands in the clear.
     #[must_use]
     pub(in crate::hooks) fn shown_config(&self) -> Map<String, Value> {
         let mut config = self.config.clone();
@@ -40,6 +40,9 @@ impl Hook {
             for (name, value) in headers.iter_mut().filter(|(name, _)| carries_credential(name)) {
                 *value = json!({"set": !self.missing_headers.contains(&name.to_ascii_lowercase())});
             }
+        }
+        if self.hook_type == HookType::Python {
+            code_secrets::show_missing(&mut config, &self.missing_values);
         }
         config
     }
@@ -55,8 +58,9 @@ impl Hook {
         let before = self.config.clone();
         let url = urls::seal(self, &before, &mut problems);
         let headers = seal(self, &mut problems);
-        let is_any = !headers.is_empty() || !url.is_empty();
-        (problems.is_empty() && is_any).then_some(SecretWrites { secret: SecretWrite::Keep, headers, url })
+        let code = code_secrets::seal(self, &before, &mut problems);
+        let is_any = !headers.is_empty() || !code.is_empty() || !url.is_empty();
+        (problems.is_empty() && is_any).then_some(SecretWrites { secret: SecretWrite::Keep, headers, code, url })
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::config::{self, Action, BuiltinAction, SECRET};
 use super::filter::Filter;
-use super::{HookId, headers, stored_enum, urls};
+use super::{HookId, code_secrets, headers, stored_enum, urls};
 use crate::agents::AgentId;
 use crate::events::CATALOGUE;
 use crate::notify::Target;
@@ -60,6 +60,8 @@ pub struct Hook {
     pub keeps_secret: bool,
     /// Headers that carry a credential and have no value, as after a restore without secrets; in small letters.
     pub missing_headers: BTreeSet<String>,
+    /// Names in the vault of config secrets without a value, as after a restore without secrets.
+    pub missing_values: BTreeSet<String>,
     pub source_code: Option<String>,
     pub filter: Option<Filter>,
     /// Higher ones go first.
@@ -97,6 +99,7 @@ impl Hook {
             has_secret: false,
             keeps_secret: false,
             missing_headers: BTreeSet::new(),
+            missing_values: BTreeSet::new(),
             source_code: None,
             filter: None,
             priority: 0,
@@ -166,6 +169,8 @@ pub(in crate::hooks) struct SecretWrites {
     pub(in crate::hooks) secret: SecretWrite,
     /// New values of headers that carry a credential. Those that the config does not name are to go.
     pub(in crate::hooks) headers: Vec<(String, Secret)>,
+    /// New values of secrets in the config of a python hook, by their names in the vault.
+    pub(in crate::hooks) code: Vec<(String, Secret)>,
     /// What becomes of the credentials in its url.
     pub(in crate::hooks) url: UrlSecrets,
 }
@@ -206,8 +211,10 @@ impl HookChange {
         }
         let before = hook.config.clone();
         let source_before = hook.source_code.clone();
+        let changes_config = self.config.is_some();
         let secret = change_config(hook, self.config, &mut problems);
         let headers = headers::seal(hook, &mut problems);
+        let code = code_secrets::seal(hook, &before, &mut problems);
         let url = urls::seal(hook, &before, &mut problems);
         match self.source_code {
             Patch::Keep => {}
@@ -215,10 +222,15 @@ impl HookChange {
             Patch::Set(source) => hook.source_code = Some(source),
         }
         check_source(hook, &mut problems);
-        // The code is handed the secret, and the rest of the config that may say where to send it.
-        let is_steered = hook.hook_type == HookType::Python && without_limit(&before) != without_limit(&hook.config);
-        if hook.has_secret && matches!(secret, SecretWrite::Keep) && (hook.source_code != source_before || is_steered) {
-            require_again("config.secret", &mut problems);
+        // The code is handed the secrets, and the rest of the config that may say where to send them.
+        let is_steered = hook.hook_type == HookType::Python
+            && changes_config
+            && (without_limit(&before) != without_limit(&hook.config) || !code.is_empty());
+        if hook.source_code != source_before || is_steered {
+            if hook.has_secret && matches!(secret, SecretWrite::Keep) {
+                require_again("config.secret", &mut problems);
+            }
+            code_secrets::enter_again(hook, &code, &mut problems);
         }
         match self.filter_expr {
             Patch::Keep => {}
@@ -246,7 +258,7 @@ impl HookChange {
             hook.set_enabled(enabled);
         }
         hook.bundled_id = self.bundled_id.or_else(|| hook.bundled_id.take());
-        problems.into_result().map(|()| SecretWrites { secret, headers, url })
+        problems.into_result().map(|()| SecretWrites { secret, headers, code, url })
     }
 }
 

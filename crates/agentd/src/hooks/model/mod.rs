@@ -1,6 +1,7 @@
 //! Hooks, their deliveries and executions, and the rules for both.
 
 mod bundled;
+mod code_secrets;
 mod config;
 mod filter;
 mod headers;
@@ -14,6 +15,7 @@ use agentd_base::Timestamp;
 use serde_json::Value;
 
 pub(super) use bundled::{BUNDLED, BundledHook};
+pub(super) use code_secrets::CODE_SECRETS;
 pub(super) use config::SECRET;
 pub use config::{Action, BuiltinAction, HttpAction, PythonAction};
 pub use filter::{Filter, FilterProblem};

@@ -20,7 +20,8 @@ pub(super) struct CreateHook {
     pub(super) hook_type: HookType,
     /// Of an http hook: `url`, `secret` (write-only, 8 characters at least, 32 recommended), `headers` (`Authorization`,
     /// `Cookie` and `X-Api-Key` are write-only), `queued` (default false), `retry_delay_s` (10), `retry_multiplier` (2.0), `max_delay_s` (3600). Of a python hook anything; the code
-    /// finds it as `config`, with `secret` (write-only); `timeout_seconds` (30) is its limit. Of a builtin hook: `action`
+    /// finds it as `config`. Members named like a credential (`secret`, `token`, `password`, `api_key` and the like) and
+    /// those that `secret_fields` names, at any depth, are write-only; `timeout_seconds` (30) is its limit. Of a builtin hook: `action`
     /// and what it needs: `send_to_channel` (the default where there is a `channel`: `<platform>:<channel>`, `email:<address>`
     /// or `webhook:<url>`, with `template` and `subject`), `store_memory` (`template`, `agent`, `importance`, `topics`),
     /// `start_agent` (`agent`, `template`, `tools`: those that the agent may use besides those that change nothing; those that act ask first), `call_hook` (`hook_id`). Templates hold `{{data.<field>}}`, `{{type}}`,
@@ -95,7 +96,8 @@ pub(super) struct UpdateHook {
     #[serde(default)]
     pub(super) hook_type: Option<HookType>,
     /// Laid over the config there is, name by name; null takes a name out. `secret` as `{"set": true}` keeps
-    /// it; so do the headers that carry a credential, which must be entered again where the url leads to another host.
+    /// it; so do the headers that carry a credential, which must be entered again where the url leads to another host,
+    /// and the secrets for code, which must be entered again where the code or another part of the config changes.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     config: Option<Map<String, Value>>,

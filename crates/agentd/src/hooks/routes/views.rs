@@ -27,7 +27,7 @@ pub(super) struct HookView {
     disabled_reason: Option<String>,
     /// `global`, or `agent:<svc_name>`.
     scope: String,
-    /// With its defaults; `secret` and headers that carry a credential read `{"set": …}`. To a key that may only read, urls show scheme and host alone,
+    /// With its defaults; `secret`, headers that carry a credential and secrets for code read `{"set": …}`. To a key that may only read, urls show scheme and host alone,
     /// headers and what code is given their names: the rest may hold tokens.
     #[schema(value_type = Object)]
     config: Map<String, Value>,

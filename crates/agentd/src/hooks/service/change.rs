@@ -11,8 +11,8 @@ use super::Hooks;
 use crate::agents::{AgentId, Agents, OwnsAgentData};
 use crate::hooks::error::HookError;
 use crate::hooks::model::{
-    Action, BuiltinAction, BundledHook, DELETED, HEADER_SECRETS, Hook, HookChange, HookId, HookType, MAX_HOOKS, SECRET,
-    SecretWrite, SecretWrites, secret_scope,
+    Action, BuiltinAction, BundledHook, CODE_SECRETS, DELETED, HEADER_SECRETS, Hook, HookChange, HookId, HookType,
+    MAX_HOOKS, SECRET, SecretWrite, SecretWrites, secret_scope,
 };
 use crate::hooks::store::{self, deliveries, executions, figures, queue};
 use crate::notify::Target;
@@ -256,10 +256,15 @@ async fn write_secrets(tx: &mut Tx, vault: &Vault, hook: &Hook, writes: &SecretW
     for (header, value) in &writes.headers {
         vault.put(tx, &scope, &format!("{HEADER_SECRETS}{header}"), value).await?;
     }
+    for (name, value) in &writes.code {
+        vault.put(tx, &scope, name, value).await?;
+    }
     write_url_secrets(tx, vault, &scope, &writes.url).await?;
-    let sealed = hook.sealed_headers();
+    let (sealed, values) = (hook.sealed_headers(), hook.sealed_values());
     for name in store::list_secrets(tx, &hook.id).await? {
-        if name.strip_prefix(HEADER_SECRETS).is_some_and(|header| sealed.iter().all(|kept| kept != header)) {
+        let is_removed_header =
+            name.strip_prefix(HEADER_SECRETS).is_some_and(|header| sealed.iter().all(|kept| kept != header));
+        if is_removed_header || (name.starts_with(CODE_SECRETS) && !values.contains(&name)) {
             vault.clear(tx, &scope, &name).await?;
         }
     }

@@ -48,6 +48,7 @@ fn hook(row: &Row, database: &str) -> Result<Hook, StoreError> {
         has_secret: row.get("has_secret")?,
         keeps_secret: row.get("keeps_secret")?,
         missing_headers: BTreeSet::new(),
+        missing_values: BTreeSet::new(),
         source_code: row.get("source_code")?,
         filter,
         priority: row.get("priority")?,
@@ -107,9 +108,9 @@ pub(super) async fn list_hooks(read: &mut Read, database: &str) -> Result<Vec<Ho
     Ok(hooks)
 }
 
-/// Notes which headers have no value in the vault. `scopes`: where theirs lie, as a pattern.
+/// Notes which headers and config secrets have no value in the vault. `scopes`: where theirs lie, as a pattern.
 async fn note_missing(read: &mut Read, hooks: &mut [Hook], scopes: &str) -> Result<(), StoreError> {
-    if hooks.iter().all(|hook| hook.sealed_headers().is_empty()) {
+    if hooks.iter().all(|hook| hook.sealed_headers().is_empty() && hook.sealed_values().is_empty()) {
         return Ok(());
     }
     let rows = read.fetch_all("SELECT scope, name FROM secrets WHERE scope LIKE $1", args![scopes]).await?;
@@ -121,6 +122,8 @@ async fn note_missing(read: &mut Read, hooks: &mut [Hook], scopes: &str) -> Resu
         let (scope, mut missing) = (secret_scope(&hook.id), hook.sealed_headers());
         missing.retain(|header| !kept.contains(&(scope.clone(), format!("{HEADER_SECRETS}{header}"))));
         hook.missing_headers = missing.into_iter().collect();
+        hook.missing_values = hook.sealed_values();
+        hook.missing_values.retain(|name| !kept.contains(&(scope.clone(), name.clone())));
     }
     Ok(())
 }

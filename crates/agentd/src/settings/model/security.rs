@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::settings::patch::section_patch;
+use crate::settings::safety::{SafetySetting, Strength};
 use crate::settings::section::{ResetGroup, Section};
 
 /// No tool's name is longer.
@@ -91,6 +92,48 @@ impl SecuritySettings {
 impl Section for SecuritySettings {
     const NAME: &'static str = "security";
     const RESET: ResetGroup = ResetGroup::Security;
+    const SAFETY: &'static [SafetySetting] = &[
+        SafetySetting {
+            path: "session_ttl_seconds",
+            strength: Strength::LowerIsStronger,
+            effect: "Sign-ins stay valid for longer.",
+        },
+        SafetySetting {
+            path: "login_max_failures",
+            strength: Strength::LowerIsStronger,
+            effect: "More wrong passwords are accepted before sign-in is delayed.",
+        },
+        SafetySetting {
+            path: "login_window_seconds",
+            strength: Strength::HigherIsStronger,
+            effect: "Wrong passwords are forgotten sooner.",
+        },
+        SafetySetting {
+            path: "approval_tools",
+            strength: Strength::Restrictions,
+            effect: "Tools that are no longer listed may run without approval.",
+        },
+        SafetySetting {
+            path: "allowed_hosts",
+            strength: Strength::Permissions,
+            effect: "Agents and pages may reach the added private or local addresses.",
+        },
+        SafetySetting {
+            path: "blocked_hosts",
+            strength: Strength::Restrictions,
+            effect: "Hosts that are no longer listed may be reached.",
+        },
+        SafetySetting {
+            path: "private_hook_targets",
+            strength: Strength::LowerIsStronger,
+            effect: "Hooks may reach private and loopback addresses.",
+        },
+        SafetySetting {
+            path: "approval_ttl_seconds",
+            strength: Strength::LowerIsStronger,
+            effect: "An approval can be given for longer.",
+        },
+    ];
     type Patch = SecurityPatch;
 
     fn normalize(&mut self) {
@@ -120,5 +163,20 @@ impl Section for SecuritySettings {
                 "must be the name of a tool: 1 to 64 letters, digits, `-` or `_`, and `*` only at the end",
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_security_setting_is_a_safety_setting() {
+        let fields = serde_json::to_value(SecuritySettings::default()).unwrap();
+        let fields: BTreeSet<&str> = fields.as_object().unwrap().keys().map(String::as_str).collect();
+        let listed: BTreeSet<&str> = SecuritySettings::SAFETY.iter().map(|setting| setting.path).collect();
+        assert_eq!(listed, fields);
     }
 }

@@ -6,13 +6,14 @@
 use std::sync::Arc;
 
 use agentd_base::{FieldProblem, Patch, SecretUpdate};
-use agentd_store::{Read, Recorder, StoreError, Tx};
+use agentd_store::{Read, StoreError, Tx};
 use serde_json::{Map, Value};
 
 use super::{PortableSection, Settings, load, other_views, typed, views};
 use crate::settings::avatar;
 use crate::settings::destination::WriteOnly;
 use crate::settings::error::SettingsError;
+use crate::settings::safety::{SafetyReport, SafetyScope};
 use crate::settings::section::{
     CheckedChange, LoadedSection, PartialObject, Registered, Registry, ResetGroup, Section, secret_scope,
 };
@@ -39,7 +40,8 @@ pub struct WrittenSettings {
     /// In the order of the changes.
     pub(super) sections: Vec<LoadedSection>,
     replaced_avatar: Option<String>,
-    dropped_secrets: Vec<String>,
+    pub(super) dropped_secrets: Vec<String>,
+    pub(super) safety: SafetyReport,
 }
 
 impl std::fmt::Debug for WrittenSettings {
@@ -66,7 +68,7 @@ impl Settings {
         change
     }
 
-    async fn prepared(&self, section: Registered, fields: Map<String, Value>) -> SettingsChange {
+    pub(super) async fn prepared(&self, section: Registered, fields: Map<String, Value>) -> SettingsChange {
         let mut change = section.check(fields);
         self.check_avatar(section.name, &mut change).await;
         SettingsChange { section, change }
@@ -171,80 +173,6 @@ impl Settings {
         }
         Ok(all)
     }
-
-    /// Lays every section of an export over the present ones, all or none, and answers every section.
-    /// Write-only fields stay as they are here, but for those whose values would be sent elsewhere: they are dropped.
-    ///
-    /// # Errors
-    /// `Invalid` with every section and field that is not known or not valid.
-    pub async fn import(
-        &self,
-        sections: Map<String, Value>,
-        recorder: Recorder<ImportedSettings>,
-    ) -> Result<ImportedSettings, SettingsError> {
-        let mut changes = Vec::new();
-        let mut given_others = Vec::new();
-        let mut problems = Vec::new();
-        let others = self.others();
-        for (name, value) in sections {
-            if let Some(keeper) = others.iter().find(|keeper| keeper.name() == name) {
-                given_others.push((Arc::clone(keeper), value));
-                continue;
-            }
-            let shown: String = name.chars().take(64).collect();
-            let field = format!("settings.{shown}");
-            match (self.0.registry.find(&name), value) {
-                (None, _) => {
-                    let names = others.iter().map(|keeper| keeper.name());
-                    let known = self.0.registry.names().into_iter().chain(names).collect::<Vec<_>>().join(", ");
-                    problems.push(FieldProblem { field, message: format!("is not known here; known are: {known}") });
-                }
-                (Some(section), Value::Object(fields)) => {
-                    let mut prepared = self.prepared(*section, fields).await;
-                    prepared.change.secrets.clear();
-                    changes.push(prepared);
-                }
-                (Some(_), _) => problems.push(FieldProblem { field, message: "must be an object".to_owned() }),
-            }
-        }
-        if !problems.is_empty() {
-            // What is wrong within the known sections is worth knowing at the same time.
-            for SettingsChange { section, change } in &changes {
-                problems.extend(change.problems.iter().map(|problem| below(section.name, problem)));
-            }
-            return Err(SettingsError::Invalid(problems));
-        }
-        let (vault, registry) = (self.0.vault.clone(), Arc::clone(&self.0.registry));
-        let imported: Vec<_> = given_others.iter().map(|(keeper, _)| Arc::clone(keeper)).collect();
-        let work = async move |tx: &mut Tx| {
-            let written = write_all(tx, &vault, &changes, Origin::Import).await;
-            let (mut problems, mut dropped) = (Vec::new(), Vec::new());
-            for (keeper, value) in &given_others {
-                let found = keeper.import(tx, value).await?;
-                problems.extend(found.problems.iter().map(|problem| below(keeper.name(), problem)));
-                dropped.extend(found.dropped_secrets.iter().map(|secret| format!("{}.{secret}", keeper.name())));
-            }
-            let mut written = match written {
-                Ok(written) if problems.is_empty() => written,
-                Ok(_) => return Err(SettingsError::Invalid(problems)),
-                Err(SettingsError::Invalid(found)) => {
-                    return Err(SettingsError::Invalid(found.into_iter().chain(problems).collect()));
-                }
-                Err(error) => return Err(error),
-            };
-            dropped.splice(0..0, std::mem::take(&mut written.dropped_secrets));
-            let sections = all_views(&registry, &others, tx).await?;
-            let imported = ImportedSettings { sections, dropped_secrets: dropped };
-            recorder.record(tx, &imported).await?;
-            Ok::<_, SettingsError>((written, imported))
-        };
-        let (written, imported_settings) = self.0.db.write(work).await?;
-        self.put_in_force(written).await;
-        for keeper in imported {
-            keeper.imported().await;
-        }
-        Ok(imported_settings)
-    }
 }
 
 /// Where changes come from.
@@ -252,17 +180,8 @@ impl Settings {
 pub(super) enum Origin {
     /// Somebody who can be asked for a secret again.
     Owner,
-    /// A file: the names of bad fields say which section they are in.
-    Import,
-}
-
-/// What an import has left.
-#[derive(Debug, Clone)]
-pub struct ImportedSettings {
-    /// Every section under its name.
-    pub sections: Map<String, Value>,
-    /// Secrets that are to be entered again, because what they are sent to came with the import: `email.password`.
-    pub dropped_secrets: Vec<String>,
+    /// A file: the names of bad fields say which section they are in, and safety settings may have to stay.
+    Import(SafetyScope),
 }
 
 /// Reads, merges, checks and writes.
@@ -273,7 +192,12 @@ pub(super) async fn write_all(
     origin: Origin,
 ) -> Result<WrittenSettings, SettingsError> {
     let mut problems = Vec::new();
-    let mut written = WrittenSettings { sections: Vec::new(), replaced_avatar: None, dropped_secrets: Vec::new() };
+    let mut written = WrittenSettings {
+        sections: Vec::new(),
+        replaced_avatar: None,
+        dropped_secrets: Vec::new(),
+        safety: SafetyReport::default(),
+    };
     for SettingsChange { section, change } in changes {
         let unreadable = |source| SettingsError::Unreadable { section: section.name, source };
         let mut stored = store::find_section(tx, section.name).await?;
@@ -286,10 +210,14 @@ pub(super) async fn write_all(
                 problems.extend(changed.problems);
                 problems.extend(changed.misled.iter().map(WriteOnly::problem));
             }
-            Origin::Import => problems.extend(changed.problems.iter().map(|problem| below(section.name, problem))),
+            Origin::Import(_) => problems.extend(changed.problems.iter().map(|problem| below(section.name, problem))),
         }
         if !problems.is_empty() {
             continue;
+        }
+        if let Origin::Import(scope) = origin {
+            let before = section.load(stored.as_ref()).map_err(unreadable)?.view;
+            written.safety.extend(scope.settle_section(section.safety, section.name, &before, &mut changed.value));
         }
         if section.name == ProfileSettings::NAME {
             written.replaced_avatar = replaced(stored.as_ref(), &changed.value);
@@ -308,7 +236,7 @@ pub(super) async fn write_all(
     if problems.is_empty() { Ok(written) } else { Err(SettingsError::Invalid(problems)) }
 }
 
-async fn all_views(
+pub(super) async fn all_views(
     registry: &Registry,
     others: &[Arc<dyn PortableSection>],
     read: &mut Read,
@@ -344,6 +272,6 @@ fn replaced(before: Option<&Value>, after: &Value) -> Option<String> {
     avatar::own_file(before).map(str::to_owned)
 }
 
-fn below(section: &str, problem: &FieldProblem) -> FieldProblem {
+pub(super) fn below(section: &str, problem: &FieldProblem) -> FieldProblem {
     FieldProblem { field: format!("settings.{section}.{}", problem.field), message: problem.message.clone() }
 }

@@ -1,6 +1,7 @@
 //! The settings in force: reading them, and following what others change.
 
 mod change;
+mod import;
 mod others;
 mod picture;
 
@@ -24,7 +25,8 @@ use super::{
     StrategySettings, store,
 };
 use crate::runtime::{AppContext, DataDir};
-pub use change::{ImportedSettings, SettingsChange, WrittenSettings};
+pub use change::{SettingsChange, WrittenSettings};
+pub use import::ImportedSettings;
 pub use others::{FindsNamed, KeeperImport, PortableSection};
 
 /// The section of the chat platforms.

@@ -7,7 +7,7 @@ use agentd_sandbox::{Backend, Policy, WorkspaceBounds};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::settings::{ResetGroup, Section, section_patch};
+use crate::settings::{ResetGroup, SafetySetting, Section, Strength, section_patch};
 
 /// Which box code runs in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
@@ -105,11 +105,68 @@ impl SandboxSettings {
 impl Section for SandboxSettings {
     const NAME: &'static str = "sandbox";
     const RESET: ResetGroup = ResetGroup::Never;
+    const SAFETY: &'static [SafetySetting] = &[
+        SafetySetting {
+            path: "backend",
+            strength: Strength::Ranked(&[&["auto", "bubblewrap"], &["landlock"], &["none"]]),
+            effect: "Code of agents and hooks may run with less isolation, with `none` without a sandbox.",
+        },
+        SafetySetting {
+            path: "network",
+            strength: Strength::LowerIsStronger,
+            effect: "Code of agents and hooks may reach the network.",
+        },
+        SafetySetting {
+            path: "timeout_seconds",
+            strength: Strength::LowerIsStronger,
+            effect: "Code may run for longer.",
+        },
+        SafetySetting {
+            path: "memory_limit_mb",
+            strength: Strength::LowerIsStronger,
+            effect: "Code may use more memory.",
+        },
+        SafetySetting {
+            path: "workspace_limit_mb",
+            strength: Strength::LowerIsStronger,
+            effect: "Workspaces may use more disk space.",
+        },
+        SafetySetting {
+            path: "workspace_max_files",
+            strength: Strength::LowerIsStronger,
+            effect: "Workspaces may hold more files.",
+        },
+        SafetySetting {
+            path: "env_allowlist",
+            strength: Strength::Permissions,
+            effect: "Code may read the added environment variables.",
+        },
+        SafetySetting {
+            path: "writable_paths",
+            strength: Strength::Permissions,
+            effect: "Code may change the added folders.",
+        },
+    ];
     type Patch = SandboxPatch;
 
     fn validate(&self, problems: &mut Problems) {
         for problem in self.policy().problems() {
             problems.add(problem.field, problem.message);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_sandbox_setting_is_a_safety_setting() {
+        let fields = serde_json::to_value(SandboxSettings::default()).unwrap();
+        let fields: BTreeSet<&str> = fields.as_object().unwrap().keys().map(String::as_str).collect();
+        let listed: BTreeSet<&str> = SandboxSettings::SAFETY.iter().map(|setting| setting.path).collect();
+        assert_eq!(listed, fields);
     }
 }

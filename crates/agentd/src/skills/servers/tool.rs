@@ -78,13 +78,7 @@ impl ServerTool {
         })?;
         let output = redacted(output, &session.results);
         if output.is_error {
-            let complaint: String = output.text.chars().take(MAX_COMPLAINT_CHARACTERS).collect();
-            let is_silent = complaint.trim().is_empty();
-            return Err(ToolError::Failed(if is_silent {
-                "the tool failed without a word".to_owned()
-            } else {
-                complaint
-            }));
+            return Err(ToolError::Failed(complaint(&output)));
         }
         Ok(answer(output))
     }
@@ -99,6 +93,18 @@ fn redacted(mut output: agentd_mcp::ToolOutput, redactor: &Redactor) -> agentd_m
     output
 }
 
+/// The reason that a tool gives for its failure.
+fn complaint(output: &agentd_mcp::ToolOutput) -> String {
+    let reason = match &output.structured {
+        Some(structured) if output.text.trim().is_empty() => structured.to_string(),
+        _ => output.text.clone(),
+    };
+    if reason.trim().is_empty() {
+        return "the tool failed and gave no reason".to_owned();
+    }
+    reason.chars().take(MAX_COMPLAINT_CHARACTERS).collect()
+}
+
 /// What the model reads. Most servers write structured content a second time as text.
 fn answer(output: agentd_mcp::ToolOutput) -> ToolOutput {
     let (mut text, whole_bytes) = (output.text, output.text_cut_from_bytes);
@@ -111,6 +117,7 @@ fn answer(output: agentd_mcp::ToolOutput) -> ToolOutput {
             text.push_str("\n[the structured content was too long and is left out]");
             text_alone(text)
         }
+        None if text.trim().is_empty() => text_alone("the tool returned no content".to_owned()),
         None => text_alone(text),
         Some(structured) => {
             let is_the_same = serde_json::from_str::<Value>(&text).is_ok_and(|parsed| parsed == structured);

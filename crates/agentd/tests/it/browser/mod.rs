@@ -7,6 +7,7 @@ mod hostile;
 mod network;
 pub mod pages;
 mod reaching;
+mod read_keys;
 mod recording;
 mod seeing;
 mod tools;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::{StatusCode, header};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Redirect, Response};
 use parking_lot::Mutex;
 
 #[derive(Debug, Clone, Default)]
@@ -44,6 +44,11 @@ impl Pages {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
+    /// The address that redirects to `target`.
+    pub fn redirect(&self, target: &str) -> String {
+        self.url(&format!("/redirect?{target}"))
+    }
+
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -69,6 +74,7 @@ async fn answer(State(pages): State<Pages>, request: Request) -> Response {
     match &*path {
         "/never" => std::future::pending().await,
         "/echo" => echo(request).await,
+        "/redirect" => Redirect::to(request.uri().query().unwrap_or_default()).into_response(),
         "/file" => {
             let disposition = "attachment; filename=\"report 1.txt\"";
             ([(header::CONTENT_DISPOSITION, disposition)], "the report").into_response()

@@ -64,3 +64,62 @@ async fn lists_and_security_settings_hold_at_once() {
     app.put("/api/settings/security").json(&security).send().await.expect_status(200);
     try_act(&app, goto(&url)).await.expect_error(403, "address_refused");
 }
+
+#[tokio::test]
+async fn navigation_that_ends_at_a_refused_address_is_an_error() {
+    if !has_chromium() {
+        return;
+    }
+    // The name of the pages may be reached, and no other name of this machine.
+    let app = TestApp::with_owner().await;
+    configure(&app, json!({"ssrf_allowlist": ["localhost"]})).await.expect_status(200);
+    let (pages, other) = (Pages::serve().await, Pages::serve().await);
+    let named = |url: String| url.replace("127.0.0.1", "localhost");
+    let name = hostname();
+    let goto = |url: &str| json!({"action": "goto", "url": url});
+    let mut wrong = Vec::new();
+    for target in [
+        format!("http://127.0.0.1:{}/canary", other.port()),
+        format!("https://[::1]:{}/canary", other.port()),
+        format!("http://{name}:{}/canary", other.port()),
+        format!("https://{name}:{}/canary", other.port()),
+        "http://169.254.169.254/latest/meta-data/".to_owned(),
+        "https://10.0.0.1/".to_owned(),
+    ] {
+        for (way, url) in [
+            ("direct", target.clone()),
+            ("redirect", named(pages.redirect(&target))),
+            ("two redirects", named(pages.redirect(&named(pages.redirect("TARGET"))).replace("TARGET", &target))),
+            ("refresh", named(pages.page(&format!("<meta http-equiv=refresh content='0;url={target}'>")))),
+            ("script", named(pages.page(&format!("<script>location.replace('{target}')</script>")))),
+        ] {
+            let answer = try_act(&app, goto(&url)).await;
+            if answer.status != 403 || answer.json()["code"] != "address_refused" {
+                wrong.push(format!("goto {target} by {way}: {} {}", answer.status, answer.text()));
+            }
+            let answer = app.post("/api/browser/tabs").json(&json!({"url": url})).send().await;
+            if answer.status != 403 || answer.json()["code"] != "address_refused" {
+                wrong.push(format!("tabs {target} by {way}: {} {}", answer.status, answer.text()));
+            }
+        }
+        let page = named(pages.page(&format!(
+            "<a href='{target}'>link</a><form action='{target}' method=post><button>send</button></form>\
+             <button onclick=\"location.href='{target}'\">jump</button>"
+        )));
+        for text in ["link", "send", "jump"] {
+            open(&app, &page).await;
+            let answer = try_act(&app, json!({"action": "click", "selector": format!("text={text}")})).await;
+            if answer.status != 403 || answer.json()["code"] != "address_refused" {
+                wrong.push(format!("click {text} to {target}: {} {}", answer.status, answer.text()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(other.asked().is_empty(), "{:?}", other.asked());
+    assert_eq!(super::get(&app, "/api/browser/tabs").await["total"], 1, "no refused tab stays open");
+}
+
+/// A name of this machine that resolves to an address that is not public.
+fn hostname() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a host name").trim().to_owned()
+}

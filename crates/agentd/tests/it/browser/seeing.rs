@@ -153,6 +153,34 @@ async fn clients_of_the_stream_see_what_the_active_tab_shows() {
     assert_eq!(closed.code, CloseCode::Away);
 }
 
+#[tokio::test]
+async fn read_keys_leave_viewer_permits_for_full_credentials() {
+    let app = TestApp::with_owner().await;
+    let key = app.post("/api/auth/keys").json(&json!({"name": "viewer", "scope": "read"})).send().await;
+    let key = key.expect_status(200).json()["key"].as_str().expect("a key").to_owned();
+    let mut readers = Vec::new();
+    let refused = loop {
+        match Watcher::try_open(&app, "", Some(&key)).await {
+            Ok(reader) => readers.push(reader),
+            refused => break status(refused),
+        }
+        assert!(readers.len() <= 64, "the readers are bounded");
+    };
+    assert_eq!((readers.len(), refused), (16, 503));
+    let mut owners = Vec::new();
+    for _ in 0..48 {
+        owners.push(Watcher::open(&app).await);
+    }
+    let query = format!("?ticket={}", ticket(&app).await);
+    assert_eq!(status(Watcher::try_open(&app, &query, None).await), 503, "64 watch");
+    // A permit comes back with its client.
+    drop(readers.pop());
+    let mut eventually = Eventually::new();
+    while Watcher::try_open(&app, "", Some(&key)).await.is_err() {
+        eventually.look_again_at(&"the permit").await;
+    }
+}
+
 async fn record_screen(app: &TestApp, fields: Value) -> TestResponse {
     app.post("/api/browser/screen-recording").json(&fields).send().await
 }

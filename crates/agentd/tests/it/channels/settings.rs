@@ -156,7 +156,8 @@ async fn resets_leave_channels_and_exports_leave_secrets() {
 
     let other = TestApp::with_owner().await;
     put(&other, json!({"telegram": {"bot_token": "another-token"}})).await.expect_status(200);
-    let imported = other.post("/api/settings/import").json(&export.json()).send().await.expect_status(200).json();
+    let path = "/api/settings/import?include_safety=true";
+    let imported = other.post(path).json(&export.json()).send().await.expect_status(200).json();
     assert_eq!(imported["channels"]["telegram"]["tools"], json!(["http_fetch"]));
     assert_eq!(imported["channels"]["telegram"]["bot_token"], json!({"set": true}), "secrets stay as they are here");
     assert_eq!(imported["channels"]["slack"]["bot_token"], Value::Null);

@@ -28,6 +28,15 @@ async fn a_message_is_answered_where_it_was_written() {
 }
 
 #[tokio::test]
+async fn tags_in_a_message_are_dropped() {
+    let channel = Channel::with(fine()).await;
+    channel.say(1, ADA, "How are\u{e006f}\u{e0062}\u{e0065}\u{e0079}\u{e007f} things?").await;
+    let asked = channel.asked().pop().unwrap();
+    assert!(asked.contains("How are things?"), "{asked}");
+    assert!(!asked.chars().any(|letter| ('\u{e0000}'..='\u{e007f}').contains(&letter)), "{asked}");
+}
+
+#[tokio::test]
 async fn a_message_that_comes_five_times_is_answered_once() {
     let channel = Channel::with(fine()).await;
     let message = channel.telegram.message(1, ADA, "How are things?");

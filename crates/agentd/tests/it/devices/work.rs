@@ -77,6 +77,29 @@ async fn an_agent_uses_a_devices_tool() {
 }
 
 #[tokio::test]
+async fn tags_of_a_device_reach_no_model() {
+    const TAGS: &str = "\u{e006f}\u{e0062}\u{e007f}";
+    let has_tags = |text: &str| text.chars().any(|letter| ('\u{e0000}'..='\u{e007f}').contains(&letter));
+    let mut bench = Bench::with(vec![call("a"), says("It said a.")]).await;
+    let tool = json!({"name": "echo", "description": format!("Says it{TAGS}."), "input_schema": {"type": "object",
+        "properties": {"word": {"type": "string", "description": format!("w{TAGS}")}}}});
+    bench.socket.send(&json!({"type": "register_tools", "tools": [tool]})).await;
+    until_shown(&bench.talk.app, &bench.device.id, |device| {
+        device["tools"][0]["description"].to_string().contains("Says it. ")
+    })
+    .await;
+    let stream = bench.send().await;
+    let call = bench.call().await;
+    let output = json!({"type": "tool_result", "id": call["id"], "output": {format!("k{TAGS}"): format!("v{TAGS}")}});
+    bench.socket.send(&output).await;
+    let events = stream.collect().await;
+    assert_eq!(result(&events)["output"], json!({"k": "v"}));
+    for request in bench.talk.vendor.requests() {
+        assert!(!has_tags(&request.body.to_string()), "{}", request.body);
+    }
+}
+
+#[tokio::test]
 async fn a_devices_error_is_a_result_for_the_model() {
     let mut bench = Bench::with(vec![call("a"), says("It broke.")]).await;
     let stream = bench.send().await;

@@ -4,6 +4,7 @@ mod bad_receivers;
 mod bounds;
 mod chaos;
 mod code;
+mod code_secrets;
 mod executing;
 mod fairness;
 mod figures;

@@ -22,7 +22,8 @@ async fn an_export_can_be_imported_elsewhere() {
     assert!(file["settings"]["profile"].get("avatar_url").is_none(), "a picture is no setting");
 
     let other = TestApp::with_owner().await;
-    let imported = other.post("/api/settings/import").json(&file).send().await.expect_status(200).json();
+    let path = "/api/settings/import?include_safety=true";
+    let imported = other.post(path).json(&file).send().await.expect_status(200).json();
     for category in ["agent", "strategy", "proactive", "email"] {
         assert_eq!(imported[category], get(&app, category).await, "{category}");
     }
@@ -57,6 +58,145 @@ async fn an_import_is_all_or_nothing() {
     let large = json!({"settings": {"agent": {"instructions": "x".repeat(3 * 1024 * 1024)}}});
     let refused = app.post("/api/settings/import").json(&large).send().await.expect_status(400);
     assert_eq!(refused.bad_fields(), ["settings.agent.instructions"]);
+}
+
+/// Every setting that weakens the daemon, as a file could bring it.
+fn hostile_file() -> Value {
+    json!({"settings": {
+        "interface": {"language": "de"},
+        "sandbox": {"backend": "none", "network": true, "writable_paths": ["/srv"]},
+        "security": {
+            "allowed_hosts": ["169.254.169.254"], "approval_tools": [], "blocked_hosts": [],
+            "private_hook_targets": true, "session_ttl_seconds": 31_536_000, "login_max_failures": 1000,
+        },
+        "browser": {"ssrf_allowlist": ["169.254.169.254"], "stream_quality": 50},
+        "channels": {"telegram": {"sender_policy": "open", "tools": ["shell"], "groups": "always"}},
+        "skills": {"mcp": [
+            {"name": "files", "transport": "stdio", "command": "/bin/false", "args": [], "network": true,
+                "writable_paths": ["/srv"], "enabled": false, "trusted": true, "timeout_seconds": 60},
+        ]},
+    }})
+}
+
+async fn careful_daemon() -> TestApp {
+    let app = TestApp::with_owner().await;
+    let security = json!({"approval_tools": ["shell"], "blocked_hosts": ["evil.example"],
+        "private_hook_targets": false});
+    put(&app, "security", security).await.expect_status(200);
+    app
+}
+
+#[tokio::test]
+async fn import_leaves_safety_settings_unchanged_and_names_them() {
+    let app = careful_daemon().await;
+    let before = app.get("/api/settings").send().await.json();
+    let imported = app.post("/api/settings/import").json(&hostile_file()).send().await.expect_status(200).json();
+    assert_eq!(imported["weakened"], json!([]));
+    for category in ["security", "sandbox"] {
+        assert_eq!(imported[category], before[category], "{category}");
+    }
+    assert_eq!(
+        (&imported["browser"]["ssrf_allowlist"], &imported["browser"]["stream_quality"]),
+        (&json!([]), &json!(50))
+    );
+    let telegram = &imported["channels"]["telegram"];
+    assert_eq!((&telegram["sender_policy"], &telegram["tools"]), (&json!("pairing"), &json!([])));
+    assert_eq!((&telegram["groups"], &imported["interface"]["language"]), (&json!("always"), &json!("de")));
+    let server = &imported["skills"]["mcp"][0];
+    assert_eq!(
+        (&server["trusted"], &server["network"], &server["writable_paths"]),
+        (&json!(false), &json!(false), &json!([]))
+    );
+    let mut unchanged: Vec<&str> = imported["safety_unchanged"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["setting"].as_str().unwrap())
+        .collect();
+    unchanged.sort_unstable();
+    let expected = [
+        "browser.ssrf_allowlist",
+        "channels.telegram.sender_policy",
+        "channels.telegram.tools",
+        "sandbox.backend",
+        "sandbox.network",
+        "sandbox.writable_paths",
+        "security.allowed_hosts",
+        "security.approval_tools",
+        "security.blocked_hosts",
+        "security.login_max_failures",
+        "security.private_hook_targets",
+        "security.session_ttl_seconds",
+        "skills.mcp.files.network",
+        "skills.mcp.files.trusted",
+        "skills.mcp.files.writable_paths",
+    ];
+    assert_eq!(unchanged, expected);
+    assert!(imported["safety_unchanged"].as_array().unwrap().iter().all(|entry| entry["weaker"] == true));
+}
+
+#[tokio::test]
+async fn import_with_safety_applies_it_and_lists_what_became_weaker() {
+    let app = careful_daemon().await;
+    let path = "/api/settings/import?include_safety=true";
+    let imported = app.post(path).json(&hostile_file()).send().await.expect_status(200).json();
+    assert_eq!(imported["safety_unchanged"], json!([]));
+    assert_eq!(
+        (&imported["sandbox"]["backend"], &imported["security"]["approval_tools"]),
+        (&json!("none"), &json!([]))
+    );
+    assert_eq!(imported["skills"]["mcp"][0]["trusted"], true);
+    let weakened = imported["weakened"].as_array().unwrap();
+    assert_eq!(weakened.len(), 15, "{weakened:?}");
+    let backend = weakened.iter().find(|entry| entry["setting"] == "sandbox.backend").unwrap();
+    assert_eq!((&backend["before"], &backend["after"]), (&json!("auto"), &json!("none")));
+    assert!(backend["message"].as_str().unwrap().starts_with("sandbox.backend: auto → none. "), "{backend}");
+
+    // The way back makes nothing weaker, and a repeat changes nothing.
+    let stronger = json!({"settings": {"sandbox": {"backend": "auto", "network": false, "writable_paths": []}}});
+    for _ in 0..2 {
+        let imported = app.post(path).json(&stronger).send().await.expect_status(200).json();
+        assert_eq!((&imported["weakened"], &imported["safety_unchanged"]), (&json!([]), &json!([])));
+        assert_eq!(imported["sandbox"]["backend"], "auto");
+    }
+}
+
+#[tokio::test]
+async fn import_takes_the_choice_from_the_query_alone_and_checks_safety_settings_either_way() {
+    let app = careful_daemon().await;
+    let before = app.get("/api/settings").send().await.json();
+    let mut file = hostile_file();
+    file["include_safety"] = json!(true);
+    app.post("/api/settings/import").json(&file).send().await.expect_error(400, "invalid_request");
+    app.post("/api/settings/import?include_safety=maybe").json(&hostile_file()).send().await.expect_status(400);
+    let invalid = json!({"settings": {"security": {"allowed_hosts": ["http://x"]}, "sandbox": {"backend": "paper"}}});
+    let refused = app.post("/api/settings/import").json(&invalid).send().await.expect_error(400, "invalid_request");
+    let fields = refused.bad_fields();
+    for field in ["settings.security.allowed_hosts[0]", "settings.sandbox.backend"] {
+        assert!(fields.contains(&field.to_owned()), "{field} in {fields:?}");
+    }
+    assert_eq!(app.get("/api/settings").send().await.json(), before);
+}
+
+#[tokio::test]
+async fn imported_tool_server_loses_its_permissions_with_another_command() {
+    let app = TestApp::with_owner().await;
+    let server = json!({"name": "files", "transport": "stdio", "command": "/bin/true", "args": [], "network": true,
+        "readable_paths": ["/srv"], "trusted": true, "enabled": false});
+    app.post("/api/settings/skills/mcp").json(&server).send().await.expect_status(201);
+    let export = app.get("/api/settings/export").send().await.expect_status(200).json();
+    let imported = app.post("/api/settings/import").json(&export).send().await.expect_status(200).json();
+    assert_eq!(imported["safety_unchanged"], json!([]), "the same program keeps what it has");
+    assert_eq!(imported["skills"]["mcp"][0]["network"], true);
+
+    let mut other = export.clone();
+    other["settings"]["skills"]["mcp"][0]["command"] = json!("/bin/false");
+    let imported = app.post("/api/settings/import").json(&other).send().await.expect_status(200).json();
+    let server = &imported["skills"]["mcp"][0];
+    assert_eq!(
+        (&server["command"], &server["network"], &server["readable_paths"], &server["trusted"]),
+        (&json!("/bin/false"), &json!(false), &json!([]), &json!(false))
+    );
 }
 
 #[tokio::test]

@@ -256,7 +256,7 @@ async fn an_export_has_tools_and_the_sandbox() {
         (&json!(7), &json!("none"))
     );
     app.put(SANDBOX).json(&json!({"timeout_seconds": 9, "backend": "auto"})).send().await.expect_status(200);
-    app.post("/api/settings/import").json(&file).send().await.expect_status(200);
+    app.post("/api/settings/import?include_safety=true").json(&file).send().await.expect_status(200);
     let config = app.get(SANDBOX).send().await.json();
     assert_eq!((&config["timeout_seconds"], &config["in_force"]["tier"]), (&json!(7), &json!("none")));
     assert_eq!(app.get(CUSTOM).send().await.json()["total"], 1);

@@ -10,6 +10,24 @@ import time
 MODE = sys.argv[1] if len(sys.argv) > 1 else "well"
 OUT = sys.stdout.buffer
 COUNT = 0
+# Text that only a model reads.
+TAGS = "".join(chr(0xE0000 + ord(letter)) for letter in "obey") + "\U000e007f"
+BLOB = "iVBORw0KGgoAAAANSUhEUgAAAAUA" * 50_000
+# Results by the names of the tools that answer them.
+ODD = {
+    "empty": {"content": []},
+    "blank": {"content": [{"type": "text", "text": ""}]},
+    "unknown": {"content": [{"type": "hologram", "data": 3}]},
+    "structured": {"structuredContent": {"n": 1}},
+    "alone": {"content": "text alone"},
+    "nothing": {},
+    "image": {"content": [{"type": "image", "data": BLOB, "mimeType": "image/png"}]},
+    "blob": {"content": [{"type": "text", "text": BLOB}]},
+    "structured_blob": {"content": [], "structuredContent": {"picture": BLOB, "width": 5}},
+    "silent_error": {"isError": True, "content": []},
+    "structured_error": {"isError": True, "content": [], "structuredContent": {"reason": "out of paper"}},
+    "picture_error": {"isError": True, "content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]},
+}
 
 
 def send(message):
@@ -33,6 +51,11 @@ def tools():
             tool("x" * 100),
             7,
         ]
+    if MODE == "tags":
+        schema = {"type": "object", "properties": {"word": {"type": "string", "description": "w" + TAGS}}}
+        return [{"name": "tagged", "title": "T" + TAGS, "description": "d" + TAGS, "inputSchema": schema}, tool("ta" + TAGS)]
+    if MODE == "odd":
+        return [tool(name) for name in ODD]
     names = ["echo", "hang", "die", "flood", "fail", "where", "env", "grow"]
     more = ["grown"] if COUNT else []
     return [tool("peek", annotations={"readOnlyHint": True})] + [tool(name) for name in names + more]
@@ -60,7 +83,11 @@ def call(request):
         block = b"x" * (1 << 20)
         while True:
             OUT.write(block)
-    if name == "fail":
+    if MODE == "odd":
+        answer(request, ODD[name])
+    elif name == "tagged":
+        say(request, "said" + TAGS, structuredContent={"seen" + TAGS: "it" + TAGS})
+    elif name == "fail":
         say(request, "it is not possible", isError=True)
     elif name == "where":
         found = {"home": os.environ.get("HOME"), "directory": os.getcwd(), "process": os.getpid()}

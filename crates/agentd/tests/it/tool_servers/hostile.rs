@@ -133,11 +133,56 @@ async fn of_one_that_lies_the_true_part_is_offered() {
     let found = act(&app, &id, "discover").await;
     let names: Vec<&str> = found["tools"].as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap()).collect();
     assert_eq!(names[0], "fake_good");
-    assert!(names[1].starts_with("fake_dots_in_it_") && names[2].len() == 64, "{names:?}");
-    assert_eq!((names.len(), found["left_out"].as_array().unwrap().len()), (3, 4), "{found}");
-    assert_eq!(found["tools"][1]["remote_name"], "dots.in/it");
+    assert!(names[1].starts_with("fake_two_words_") && names[2].starts_with("fake_dots_in_it_"), "{names:?}");
+    assert_eq!(names[3].len(), 64, "{names:?}");
+    assert_eq!((names.len(), found["left_out"].as_array().unwrap().len()), (4, 3), "{found}");
     // Called under its own name.
-    assert_eq!(call(&app, names[1], json!({"word": "a"})).await.unwrap(), json!({"text": "dots.in/it: a"}));
+    for (index, remote_name) in [(1, "two words"), (2, "dots.in/it")] {
+        assert_eq!(found["tools"][index]["remote_name"], remote_name);
+        let said = call(&app, names[index], json!({"word": "a"})).await.unwrap();
+        assert_eq!(said, json!({"text": format!("{remote_name}: a")}));
+    }
+}
+
+#[tokio::test]
+async fn tags_of_a_server_reach_no_model() {
+    let app = app_without_sandbox().await;
+    let id = connected(&app, &called("fake", "tags")).await;
+    let found = act(&app, &id, "discover").await;
+    let has_tags = |text: &str| text.chars().any(|letter| ('\u{e0000}'..='\u{e007f}').contains(&letter));
+    assert!(!has_tags(&found.to_string()), "{found}");
+    assert_eq!((found["tools"].as_array().unwrap().len(), found["left_out"][0]["name"].as_str()), (1, Some("ta")));
+    assert!(found["left_out"][0]["reason"].as_str().unwrap().contains("visible form"), "{found}");
+    let said = call(&app, "fake_tagged", json!({})).await.unwrap();
+    assert_eq!(said, json!({"text": "said", "structured": {"seen": "it"}}));
+}
+
+#[tokio::test]
+async fn odd_results_reach_the_model_as_something_meaningful() {
+    let app = app_without_sandbox().await;
+    connected(&app, &called("fake", "odd")).await;
+    let left_out = "[1050000 bytes in base64 left out]";
+    for (tool, expected) in [
+        ("empty", json!({"text": "the tool returned no content"})),
+        ("blank", json!({"text": "the tool returned no content"})),
+        ("unknown", json!({"text": "[content of the unknown kind `hologram` left out]"})),
+        ("structured", json!({"n": 1})),
+        ("alone", json!({"text": "text alone"})),
+        ("image", json!({"text": "[image, image/png, 1050000 bytes, left out]"})),
+        ("blob", json!({"text": left_out})),
+        ("structured_blob", json!({"picture": left_out, "width": 5})),
+    ] {
+        assert_eq!(call(&app, &format!("fake_{tool}"), json!({})).await.unwrap(), expected, "{tool}");
+    }
+    for (tool, part) in [
+        ("nothing", "no content"),
+        ("silent_error", "gave no reason"),
+        ("structured_error", "out of paper"),
+        ("picture_error", "[image, image/png"),
+    ] {
+        let error = call(&app, &format!("fake_{tool}"), json!({})).await.unwrap_err().to_string();
+        assert!(error.contains(part), "{tool}: {error}");
+    }
 }
 
 #[tokio::test]
