@@ -22,7 +22,7 @@ run: tools models ## Build and start the daemon with its page and the model insi
 	$(call say,building the daemon)
 	cargo build --release --package agentd
 	$(call say,starting)
-	exec ./target/release/agentd
+	SVC_MODELS_DIR=$${SVC_MODELS_DIR:-$(CURDIR)/$(MODELS)} exec ./target/release/agentd
 
 test: export AGENTD_REQUIRE_TOOL_SERVERS := 1
 test: export AGENTD_REQUIRE_PROMETHEUS := 1

@@ -28,7 +28,7 @@ trap 'exit 0' INT TERM
 start() {
   # In a group of its own: Ctrl-C reaches this script alone, which ends them in order.
   SVC_DATABASE_URL=$AGENTD_TEST_DATABASE_URL SVC_DATA_DIR=$folder/data SVC_SECRET_KEY_FILE=$folder/data/secret.key \
-    SVC_BOOTSTRAP_API_KEY_FILE=$folder/key SVC_PORT=$1 SVC_LOG=${SVC_LOG:-warn} \
+    SVC_MODELS_DIR=$PWD/models SVC_BOOTSTRAP_API_KEY_FILE=$folder/key SVC_PORT=$1 SVC_LOG=${SVC_LOG:-warn} \
     setsid "$binary" >"$folder/log-$1" 2>&1 &
   processes+=($!)
 }

@@ -14,7 +14,7 @@ fi
 cargo test --quiet --workspace --test it --no-run
 folder=$(mktemp -d /tmp/agentd-schemathesis.XXXXXX)
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-SVC_PORT=$port SVC_DATA_DIR=$folder/data SVC_LOG=info target/debug/agentd 2>"$folder/log" &
+SVC_PORT=$port SVC_DATA_DIR=$folder/data SVC_MODELS_DIR=$PWD/models SVC_LOG=info target/debug/agentd 2>"$folder/log" &
 daemon=$!
 stop() { kill "$daemon" 2>/dev/null || true; wait "$daemon" 2>/dev/null || true; rm -rf "$folder"; }
 trap stop EXIT

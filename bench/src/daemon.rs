@@ -53,6 +53,8 @@ impl DaemonUnderTest {
     pub fn spawn_with(data_dir: &Path, variables: &[(&str, &str)]) -> Outcome<Self> {
         let port = free_port()?;
         let child = Command::new(binary())
+            // What `make models` fetched.
+            .env("SVC_MODELS_DIR", "models")
             .envs(variables.iter().copied())
             .env("SVC_PORT", port.to_string())
             .env("SVC_DATA_DIR", data_dir)

@@ -18,6 +18,7 @@ pub fn config(source: ConfigSource, data_dir: &Path) -> Outcome<Config> {
         return Err(format!("{} is not there; build it with `cargo build --release`", program.display()).into());
     }
     let (data_dir, program) = (Some(data_dir.to_path_buf()), Some(program));
-    let source = ConfigSource { port: Some("0".to_owned()), data_dir, program, ..source };
+    let models_dir = Some("models".into());
+    let source = ConfigSource { port: Some("0".to_owned()), data_dir, models_dir, program, ..source };
     Config::from_source(source).map_err(|problems| format!("{problems:?}").into())
 }

@@ -138,6 +138,11 @@ impl Policy {
                 &format!("env_allowlist[{index}]"),
                 "must be a name of letters, digits and underscores that does not start with a digit",
             );
+            problems.require(
+                !is_reserved_variable(name),
+                &format!("env_allowlist[{index}]"),
+                "must not start with SVC_: such variables configure the daemon and may hold its secrets",
+            );
         }
         for (index, path) in self.writable_paths.iter().enumerate() {
             let plain = path.is_absolute() && !path.components().any(|part| part == std::path::Component::ParentDir);
@@ -152,6 +157,11 @@ impl Policy {
         }
         problems.into_result().err().unwrap_or_default()
     }
+}
+
+/// Whether a variable configures the daemon, and is therefore never handed on.
+pub(crate) fn is_reserved_variable(name: &str) -> bool {
+    name.get(..4).is_some_and(|prefix| prefix.eq_ignore_ascii_case("SVC_"))
 }
 
 fn is_variable_name(name: &str) -> bool {
@@ -177,7 +187,7 @@ mod tests {
             memory_limit_mb: 1,
             workspace_limit_mb: 15,
             workspace_max_files: 10_000_001,
-            env_allowlist: vec!["GOOD_1".into(), "1BAD".into(), "A=B".into()],
+            env_allowlist: vec!["GOOD_1".into(), "1BAD".into(), "A=B".into(), "SVC_DATABASE_URL".into()],
             writable_paths: vec!["/srv/data".into(), "relative".into(), "/srv/../etc".into()],
             ..Policy::default()
         };
@@ -191,6 +201,7 @@ mod tests {
                 "workspace_max_files",
                 "env_allowlist[1]",
                 "env_allowlist[2]",
+                "env_allowlist[3]",
                 "writable_paths[1]",
                 "writable_paths[2]"
             ]

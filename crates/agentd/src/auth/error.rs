@@ -1,12 +1,12 @@
 //! What can go wrong with credentials.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use agentd_base::{DomainError, ErrorKind, FieldProblem};
 use agentd_store::StoreError;
 
 use super::model::Refusal;
+use crate::runtime::TrustedFileError;
 use crate::settings::SettingsError;
 
 #[derive(Debug, thiserror::Error)]
@@ -48,8 +48,8 @@ pub enum AuthError {
         "SVC_BOOTSTRAP_API_KEY_FILE must hold one API key: `svc_` and at least 64 hexadecimal digits (`echo svc_$(openssl rand -hex 32)` makes one)"
     )]
     BadBootstrapKey,
-    #[error("SVC_BOOTSTRAP_API_KEY_FILE names {}, which cannot be read", .path.display())]
-    BootstrapKeyFile { path: PathBuf, source: std::io::Error },
+    #[error("the file of SVC_BOOTSTRAP_API_KEY_FILE cannot be used")]
+    BootstrapKeyFile(#[from] TrustedFileError),
     #[error("A password could not be hashed: {reason}")]
     Hashing { reason: String },
     #[error(transparent)]
@@ -85,7 +85,7 @@ impl DomainError for AuthError {
             | Self::NotPageSession => ErrorKind::Conflict,
             Self::KeyNotFound | Self::SessionNotFound => ErrorKind::NotFound,
             Self::BadBootstrapKey => ErrorKind::Invalid(Vec::new()),
-            Self::BootstrapKeyFile { .. } | Self::Hashing { .. } => ErrorKind::Internal,
+            Self::BootstrapKeyFile(_) | Self::Hashing { .. } => ErrorKind::Internal,
             Self::Settings(error) => error.kind(),
             Self::Store(error) => error.kind(),
         }
@@ -108,7 +108,7 @@ impl DomainError for AuthError {
             Self::TooManyKeys { .. } => "too_many_keys",
             Self::TooManyTickets { .. } => "too_many_tickets",
             Self::BadBootstrapKey => "bad_bootstrap_key",
-            Self::BootstrapKeyFile { .. } | Self::Hashing { .. } => "internal_error",
+            Self::BootstrapKeyFile(_) | Self::Hashing { .. } => "internal_error",
             Self::Settings(error) => error.code(),
             Self::Store(error) => error.code(),
         }

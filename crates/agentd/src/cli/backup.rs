@@ -1,6 +1,6 @@
 //! `agentd backup` and `agentd restore`.
 
-use std::io::{IsTerminal, Read, Write};
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use agentd_base::Secret;
@@ -15,12 +15,13 @@ use tokio_util::io::ReaderStream;
 
 use super::client::{LocalClient, accept, request};
 use super::error::CliError;
-use super::terminal::say;
+use super::terminal::{say, say_piece};
 use crate::backup::{
     ALLOW_INCOMPLETE_HEADER, ArchiveSummary, LEFT_OUT_HEADER, LeftOut, LeftOutList, PASSPHRASE_HEADER, RestoreReport,
     SecretName, verify,
 };
 use crate::config::Config;
+use crate::runtime::read_trusted;
 
 #[derive(Debug, Args)]
 #[command(
@@ -158,8 +159,7 @@ fn confirm(summary: &ArchiveSummary, config: &Config) -> Result<(), CliError> {
             "a restore replaces everything, and there is no terminal to ask on; say so with --yes".to_owned(),
         ));
     }
-    let mut stderr = std::io::stderr();
-    drop(stderr.write_all(question.as_bytes()).and_then(|()| stderr.flush()));
+    say_piece(question);
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).map_err(|source| CliError::Machine { source })?;
     if answer.trim() == "yes" { Ok(()) } else { Err(CliError::Usage("nothing was changed".to_owned())) }
@@ -215,10 +215,7 @@ async fn stream_into(body: Body, sink: &mut impl Write, path: &Path) -> Result<u
 fn read_passphrase(file: Option<&Path>) -> Result<Option<Secret>, CliError> {
     const LIMIT: u64 = 4096;
     let Some(path) = file else { return Ok(None) };
-    let mut text = String::new();
-    std::fs::File::open(path)
-        .and_then(|file| file.take(LIMIT).read_to_string(&mut text))
-        .map_err(CliError::file("reading", path))?;
+    let text = read_trusted(path, LIMIT)?;
     let line = text.lines().next().unwrap_or_default();
     if line.is_empty() {
         return Err(CliError::Usage(format!("{} holds no passphrase in its first line", path.display())));

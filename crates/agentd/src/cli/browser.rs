@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::client::LocalClient;
 use super::error::CliError;
-use super::terminal::{print_line, say};
+use super::terminal::{one_line, print_json, print_line, say};
 use crate::config::Config;
 
 /// An action may take a minute, and the browser has to start first.
@@ -154,7 +154,7 @@ async fn open(client: &LocalClient, url: String, new_tab: bool, json: bool) -> R
 async fn act(client: &LocalClient, fields: Map<String, Value>, json: bool) -> Result<(), CliError> {
     let acted = ask(client, Method::POST, "/api/browser/action", Some(Value::Object(fields))).await?;
     if json {
-        print_line(format_args!("{acted:#}"));
+        print_json(&acted);
         return Ok(());
     }
     if acted["restarted"] == true {
@@ -163,8 +163,8 @@ async fn act(client: &LocalClient, fields: Map<String, Value>, json: bool) -> Re
     if let Some(dialog) = acted.get("dialog") {
         say(format_args!("The page asks ({}): {}", dialog["kind"], dialog["message"]));
     }
-    print_line(acted["url"].as_str().unwrap_or_default());
-    print_line(acted["title"].as_str().unwrap_or_default());
+    print_line(one_line(acted["url"].as_str().unwrap_or_default()));
+    print_line(one_line(acted["title"].as_str().unwrap_or_default()));
     if acted.get("dialog").is_some_and(|dialog| dialog["answer"].is_null()) {
         return Ok(());
     }
@@ -174,7 +174,7 @@ async fn act(client: &LocalClient, fields: Map<String, Value>, json: bool) -> Re
 async fn snapshot(client: &LocalClient, full: bool, json: bool) -> Result<(), CliError> {
     let snapshot = ask(client, Method::GET, &format!("/api/browser/snapshot?full={full}"), None).await?;
     if json {
-        print_line(format_args!("{snapshot:#}"));
+        print_json(&snapshot);
         return Ok(());
     }
     print_line(snapshot["snapshot"].as_str().unwrap_or_default().trim_end());
@@ -195,7 +195,7 @@ async fn screenshot(
     let body = json!({"format": format, "full_page": full_page, "selector": selector});
     let picture = client.bytes_within(TIME_LIMIT, Method::POST, "/api/browser/screenshot", Some(&body)).await?;
     std::fs::write(&file, picture).map_err(CliError::file("writing", &file))?;
-    print_line(file.display());
+    print_line(format_args!("{}", file.display()));
     Ok(())
 }
 
@@ -215,7 +215,7 @@ async fn record(client: &LocalClient, command: RecordCommand) -> Result<(), CliE
             client.json_within(Duration::from_secs(3_600), Method::POST, &path, None).await?
         }
     };
-    print_line(format_args!("{answer:#}"));
+    print_json(&answer);
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::client::LocalClient;
 use super::error::CliError;
-use super::terminal::{print_line, say, table};
+use super::terminal::{one_line, print_json, print_line, say, table};
 use crate::config::Config;
 
 #[derive(Debug, Args)]
@@ -107,7 +107,7 @@ async fn carry_out(client: &LocalClient, command: ChannelsCommand) -> Result<(),
         ChannelsCommand::Approve { platform, code } => {
             let path = format!("/api/channels/{}/pairings/{}/approve", segment(&platform)?, segment(&code)?);
             let sender: Sender = client.json(Method::POST, &path, None).await?;
-            say(format_args!("Let {} ({}) in. They are told.", sender.name, sender.id));
+            say(format_args!("Let {} ({}) in. They are told.", one_line(&sender.name), one_line(&sender.id)));
             Ok(())
         }
         ChannelsCommand::Refuse { platform, code } => {
@@ -119,7 +119,7 @@ async fn carry_out(client: &LocalClient, command: ChannelsCommand) -> Result<(),
         ChannelsCommand::Register { platform } => {
             let path = format!("/api/channels/{}/register", segment(&platform)?);
             let registered: Value = client.json(Method::POST, &path, None).await?;
-            say(format_args!("Registered: {}", registered["registered"].as_str().unwrap_or_default()));
+            say(format_args!("Registered: {}", one_line(registered["registered"].as_str().unwrap_or_default())));
             Ok(())
         }
     }
@@ -128,7 +128,7 @@ async fn carry_out(client: &LocalClient, command: ChannelsCommand) -> Result<(),
 async fn list(client: &LocalClient, json: bool) -> Result<(), CliError> {
     let all: Value = client.json(Method::GET, "/api/channels", None).await?;
     if json {
-        print_line(format_args!("{all:#}"));
+        print_json(&all);
         return Ok(());
     }
     let channels: Vec<Channel> = serde_json::from_value(all["channels"].clone()).unwrap_or_default();
@@ -145,7 +145,7 @@ async fn list(client: &LocalClient, json: bool) -> Result<(), CliError> {
 async fn pairings(client: &LocalClient, json: bool) -> Result<(), CliError> {
     let all: Value = client.json(Method::GET, "/api/channels/pairings?limit=200", None).await?;
     if json {
-        print_line(format_args!("{all:#}"));
+        print_json(&all);
         return Ok(());
     }
     let pairings: Vec<Pairing> = serde_json::from_value(all["pairings"].clone()).unwrap_or_default();

@@ -17,7 +17,7 @@ use super::device;
 use super::error::CliError;
 use super::events::{Event, EventReader};
 use super::say_error;
-use super::terminal::{Style, print_piece, say};
+use super::terminal::{Style, one_line, print_piece, say, say_piece};
 use crate::config::Config;
 
 #[derive(Debug, Args)]
@@ -153,7 +153,7 @@ impl Chat {
         let mut lines = read_lines();
         loop {
             if is_person {
-                eprint_prompt(self.style);
+                say_piece(self.style.green("> "));
             }
             let line = tokio::select! {
                 line = lines.recv() => line,
@@ -241,10 +241,10 @@ impl Chat {
         match event.name.as_str() {
             "token" => print_piece(text("content")),
             "tool_use" => {
-                let shown = format!("→ {} {}", text("tool"), data.get("input").unwrap_or(&Value::Null));
-                say(self.style.faint(&visible::escape(&shown)))
+                let shown = format!("→ {} {}", one_line(text("tool")), data.get("input").unwrap_or(&Value::Null));
+                say(self.style.faint(&visible::escape(&shown)));
             }
-            "tool_result" => say(self.style.faint(&format!("← {}", text("tool")))),
+            "tool_result" => say(self.style.faint(&format!("← {}", one_line(text("tool"))))),
             "done" => {
                 print_piece("\n");
                 let total = data.get("total_tokens").and_then(Value::as_u64);
@@ -271,7 +271,7 @@ impl Chat {
     async fn ask(&self, event: &Event, person: Person<'_>) -> Result<(), CliError> {
         let data = data(event);
         let id = data["approval_id"].as_str().unwrap_or_default();
-        let tool = data["tool"].as_str().unwrap_or_default();
+        let tool = one_line(data["tool"].as_str().unwrap_or_default());
         let shown = format!("{tool} wants to run with {}", data["input"]);
         say(self.style.yellow(&visible::escape(&shown)));
         if let Some(reason) = data["request_reason"].as_str() {
@@ -314,12 +314,6 @@ impl Chat {
 
 fn data(event: &Event) -> Value {
     serde_json::from_str(&event.data).unwrap_or_default()
-}
-
-fn eprint_prompt(style: Style) {
-    use std::io::Write;
-    let mut stderr = std::io::stderr().lock();
-    drop(stderr.write_all(style.green("> ").as_bytes()).and_then(|()| stderr.flush()));
 }
 
 /// Lines of stdin, read by a thread that may wait for ever.

@@ -15,10 +15,10 @@ use http::{Method, Request, Response};
 use http_body_util::BodyExt;
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
-use tokio::net::UnixStream;
 use tower::ServiceExt;
 
 use super::error::CliError;
+use super::socket;
 use crate::config::Config;
 use crate::lifecycle::{Offline, StartError, require_clock_agreement};
 
@@ -39,12 +39,8 @@ impl LocalClient {
     pub(super) async fn running(config: &Config) -> Result<Option<Self>, CliError> {
         let data_dir = config.data_dir.canonicalize().unwrap_or_else(|_| config.data_dir.clone());
         let path = data_dir.join("agentd.sock");
-        match UnixStream::connect(&path).await {
-            Ok(_) => Ok(Some(Self(Way::Socket { path, data_dir }))),
-            Err(source) if source.kind() == io::ErrorKind::PermissionDenied => Err(CliError::NotYours { path, source }),
-            // No socket, or one that a daemon left behind when it was killed.
-            Err(_) => Ok(None),
-        }
+        let Some(_) = socket::connect(&path).await? else { return Ok(None) };
+        Ok(Some(Self(Way::Socket { path, data_dir })))
     }
 
     /// The daemon that runs, else one in this process.
@@ -169,7 +165,8 @@ async fn in_process(router: Router, request: Request<Body>) -> Result<Response<B
 }
 
 async fn over_socket(path: &std::path::Path, request: Request<Body>) -> Result<Response<Body>, CliError> {
-    let stream = UnixStream::connect(path).await.map_err(CliError::broken)?;
+    let gone = || CliError::broken(io::Error::from(io::ErrorKind::ConnectionRefused));
+    let stream = socket::connect(path).await?.ok_or_else(gone)?;
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(CliError::broken)?;
     // Ends with the answer's body.

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::lifecycle::StartError;
+use crate::runtime::TrustedFileError;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CliError {
@@ -35,6 +36,13 @@ pub(super) enum CliError {
     Usage(String),
     #[error("this machine does not give the command what it needs")]
     Machine { source: io::Error },
+    #[error(transparent)]
+    Untrusted(#[from] TrustedFileError),
+    #[error(
+        "the private socket {} is not trusted: {problem}; run this command as the user that the daemon runs as, or name another data directory with SVC_DATA_DIR",
+        .path.display()
+    )]
+    ForeignSocket { path: PathBuf, problem: String },
     #[error(transparent)]
     Start(#[from] StartError),
     #[error(transparent)]

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::client::LocalClient;
 use super::error::CliError;
-use super::terminal::{print_line, say, table, write_line};
+use super::terminal::{print_json, print_line, say, table, write_line};
 use crate::config::Config;
 
 #[derive(Debug, Args)]
@@ -108,7 +108,7 @@ async fn carry_out(client: &LocalClient, command: KeysCommand) -> Result<(), Cli
                 body["description"] = description.into();
             }
             let made: Created = client.json(Method::POST, "/api/auth/keys", Some(&body)).await?;
-            if let Err(source) = write_line(&made.key) {
+            if let Err(source) = write_line(made.key.as_str()) {
                 return Err(take_back(client, made.id, source).await);
             }
             say(format_args!(
@@ -118,7 +118,7 @@ async fn carry_out(client: &LocalClient, command: KeysCommand) -> Result<(), Cli
         }
         KeysCommand::List { json: true } => {
             let all: serde_json::Value = client.json(Method::GET, "/api/auth/keys", None).await?;
-            print_line(format_args!("{all:#}"));
+            print_json(&all);
         }
         KeysCommand::List { json: false } => {
             #[derive(Deserialize)]

@@ -10,6 +10,7 @@ mod doctor;
 mod error;
 mod events;
 mod keys;
+mod socket;
 mod start;
 mod terminal;
 mod top;
@@ -31,7 +32,7 @@ use crate::skills::INIT_SUBCOMMAND;
     after_help = "Start with `agentd`, open the address that it prints, and follow the four steps there.\nAnything wrong? `agentd doctor` checks what people trip over and says the remedy."
 )]
 pub struct Cli {
-    /// Configuration file [default: agentd.toml in the working or the data directory]
+    /// Configuration file [default: ~/.config/agentd/agentd.toml, else /etc/agentd/agentd.toml]
     #[arg(long, global = true, env = "SVC_CONFIG")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -115,7 +116,7 @@ fn run(cli: Cli) -> Result<ExitCode, Box<dyn std::error::Error>> {
         Some(Command::Completions { shell }) => {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "agentd", &mut text);
-            terminal::print_piece(&String::from_utf8_lossy(&text));
+            terminal::print_piece(&*String::from_utf8_lossy(&text));
             return Ok(ExitCode::SUCCESS);
         }
         _ => {}
@@ -138,7 +139,7 @@ fn run(cli: Cli) -> Result<ExitCode, Box<dyn std::error::Error>> {
 }
 
 fn read_config(file: Option<&Path>, source: ConfigSource) -> Result<Config, ConfigError> {
-    let file = ConfigSource::from_file(file, source.data_dir.as_deref())?;
+    let file = ConfigSource::from_file(file)?;
     Config::from_source(source.or(file))
 }
 

@@ -11,6 +11,7 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use super::terminal::Style;
 use crate::config::{Config, LogFormat};
 use crate::lifecycle;
 
@@ -21,6 +22,7 @@ const IDLE_THREAD: Duration = Duration::from_millis(100);
 pub(super) fn serve(config: Config) -> Result<(), Box<dyn Error>> {
     lifecycle::share_allocator_arenas();
     start_log(&config)?;
+    log_config_file(&config);
     let runtime = tokio::runtime::Builder::new_multi_thread().thread_keep_alive(IDLE_THREAD).enable_all().build()?;
     let outcome = runtime.block_on(lifecycle::run(config, Clock::system(), Entropy::system()));
     // Whatever still blocks a thread must not keep a drained daemon from ending.
@@ -32,12 +34,25 @@ fn start_log(config: &Config) -> Result<(), Box<dyn Error>> {
     let filter: tracing_subscriber::EnvFilter = config.log.parse()?;
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let lines = match config.log_format {
-        LogFormat::Text => lines.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).boxed(),
+        LogFormat::Text => lines.with_ansi(Style::of_stderr().is_coloured()).boxed(),
         LogFormat::Json => lines.json().boxed(),
     };
     let lines = lines.with_filter(filter_fn(|metadata| is_fit_for_the_log(metadata.target(), *metadata.level())));
     tracing_subscriber::registry().with(lines).with(filter).try_init()?;
     Ok(())
+}
+
+fn log_config_file(config: &Config) {
+    match &config.file {
+        Some(file) => tracing::info!(config.file = %file.display(), "configuration loaded"),
+        None => tracing::info!("configuration loaded without a file"),
+    }
+    for file in config.ignored_files() {
+        tracing::warn!(
+            config.file = %file.display(),
+            "configuration file ignored; name it with --config, or move it to ~/.config/agentd or /etc/agentd"
+        );
+    }
 }
 
 /// The protocol library of tool servers logs what these wrote, whatever the owner asks of others. That its transport

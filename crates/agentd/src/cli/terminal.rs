@@ -1,55 +1,115 @@
-//! Results go to stdout, talk goes to stderr. Colours only where a person looks and wants them.
+//! Results go to stdout, messages go to stderr. All of it is [`SafeText`]: what a model, a tool or another person wrote
+//! carries no escape sequences to a terminal, nor through a pipe to one. Colours are used only on a terminal, and not
+//! where `NO_COLOR` asks for none.
 
 use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 
 use agentd_base::visible;
+use serde_json::Value;
 
-/// Writes a line of the result. A reader that went away is no failure of ours.
-pub(super) fn print_line(text: impl std::fmt::Display) {
-    let stdout = std::io::stdout();
-    let line = for_reader(format!("{text}\n"), stdout.is_terminal());
-    drop(stdout.lock().write_all(line.as_bytes()));
-}
+/// Text whose control and hidden characters are escaped, except line feeds and tabs; only a [`Style`] adds escape sequences, for colours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SafeText(String);
 
-/// Writes a line that is lost for good when it is not written.
-pub(super) fn write_line(text: impl std::fmt::Display) -> std::io::Result<()> {
-    let mut stdout = std::io::stdout();
-    let line = for_reader(format!("{text}\n"), stdout.is_terminal());
-    stdout.write_all(line.as_bytes())?;
-    stdout.flush()
-}
-
-/// Writes a piece of the result at once.
-pub(super) fn print_piece(text: &str) {
-    let stdout = std::io::stdout();
-    let text = if stdout.is_terminal() { visible::escape_prose(text) } else { Cow::Borrowed(text) };
-    let mut stdout = stdout.lock();
-    drop(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()));
-}
-
-/// Says something to the person.
-pub(super) fn say(text: impl std::fmt::Display) {
-    let stderr = std::io::stderr();
-    let line = for_reader(format!("{text}\n"), stderr.is_terminal());
-    drop(stderr.lock().write_all(line.as_bytes()));
-}
-
-fn for_reader(text: String, is_terminal: bool) -> String {
-    if is_terminal { with_colours_alone(&text) } else { text }
-}
-
-/// Escapes every character that a terminal would execute or not show, except the escape sequences of a [`Style`]:
-/// what a model or another program wrote must not set the clipboard, move the cursor or hide text.
-fn with_colours_alone(text: &str) -> String {
-    let mut parts = text.split('\x1b');
-    let mut clean = visible::escape_prose(parts.next().unwrap_or_default()).into_owned();
-    for part in parts {
-        let is_colour = CODES.iter().any(|code| part.starts_with(&format!("[{code}m")));
-        clean.push_str(if is_colour { "\x1b" } else { "\\u{1b}" });
-        clean.push_str(&visible::escape_prose(part));
+impl SafeText {
+    /// Appends more text.
+    pub(super) fn then(mut self, text: impl Into<Self>) -> Self {
+        self.0.push_str(&text.into().0);
+        self
     }
-    clean
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for SafeText {
+    fn from(text: &str) -> Self {
+        Self(without_controls(text).into_owned())
+    }
+}
+
+impl From<String> for SafeText {
+    fn from(text: String) -> Self {
+        Self::from(text.as_str())
+    }
+}
+
+impl From<std::fmt::Arguments<'_>> for SafeText {
+    fn from(text: std::fmt::Arguments<'_>) -> Self {
+        Self::from(text.to_string())
+    }
+}
+
+/// Writes a line of the result. A reader that went away is no failure.
+pub(super) fn print_line(text: impl Into<SafeText>) {
+    print_piece(text.into().then("\n"));
+}
+
+/// Writes a piece of the result immediately.
+pub(super) fn print_piece(text: impl Into<SafeText>) {
+    drop(write_piece(&text.into()));
+}
+
+/// Writes a line that is lost if it is not written.
+pub(super) fn write_line(text: impl Into<SafeText>) -> std::io::Result<()> {
+    write_piece(&text.into().then("\n"))
+}
+
+/// Writes a JSON value over several lines, for people and programs.
+pub(super) fn print_json(value: &Value) {
+    drop(write_piece(&SafeText(json_without_controls(format!("{value:#}\n")))));
+}
+
+/// Writes a JSON value as one line.
+pub(super) fn write_json_line(value: &Value) -> std::io::Result<()> {
+    write_piece(&SafeText(json_without_controls(format!("{value}\n"))))
+}
+
+/// Writes a message line to stderr.
+pub(super) fn say(text: impl Into<SafeText>) {
+    say_piece(text.into().then("\n"));
+}
+
+/// Writes a piece of a message to stderr immediately.
+pub(super) fn say_piece(text: impl Into<SafeText>) {
+    let mut stderr = std::io::stderr().lock();
+    drop(stderr.write_all(text.into().0.as_bytes()).and_then(|()| stderr.flush()));
+}
+
+fn write_piece(text: &SafeText) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(text.0.as_bytes()).and_then(|()| stdout.flush())
+}
+
+/// Escapes what a terminal executes or does not show: text must not set the clipboard, move the cursor, or hide what was
+/// written.
+fn without_controls(text: &str) -> Cow<'_, str> {
+    let escaped = visible::escape_prose(text);
+    if escaped.contains('\r') { Cow::Owned(escaped.replace("\r\n", "\n")) } else { escaped }
+}
+
+/// Puts text of others on one line, so that it cannot look like further lines of the output.
+pub(super) fn one_line(text: &str) -> String {
+    text.chars().map(|sign| if sign.is_control() { ' ' } else { sign }).collect()
+}
+
+/// Escapes the control characters that JSON allows in texts: delete, and those from U+0080 to U+009F.
+fn json_without_controls(json: String) -> String {
+    let is_harmless = |sign: char| !sign.is_control() || sign == '\n';
+    if json.chars().all(is_harmless) {
+        return json;
+    }
+    let mut text = String::with_capacity(json.len() + 16);
+    for sign in json.chars() {
+        if is_harmless(sign) {
+            text.push(sign);
+        } else {
+            text.push_str(&format!("\\u{:04x}", u32::from(sign)));
+        }
+    }
+    text
 }
 
 const RESET: &str = "0";
@@ -57,7 +117,6 @@ const FAINT: &str = "2";
 const RED: &str = "31";
 const GREEN: &str = "32";
 const YELLOW: &str = "33";
-const CODES: [&str; 5] = [RESET, FAINT, RED, GREEN, YELLOW];
 
 /// How text is set off, if at all.
 #[derive(Debug, Clone, Copy)]
@@ -83,39 +142,45 @@ impl Style {
         Self { is_coloured: is_terminal && !is_unwanted && !is_dumb }
     }
 
-    pub(super) fn green(self, text: &str) -> String {
+    pub(super) fn is_coloured(self) -> bool {
+        self.is_coloured
+    }
+
+    pub(super) fn green(self, text: &str) -> SafeText {
         self.wrap(GREEN, text)
     }
 
-    pub(super) fn yellow(self, text: &str) -> String {
+    pub(super) fn yellow(self, text: &str) -> SafeText {
         self.wrap(YELLOW, text)
     }
 
-    pub(super) fn red(self, text: &str) -> String {
+    pub(super) fn red(self, text: &str) -> SafeText {
         self.wrap(RED, text)
     }
 
-    pub(super) fn faint(self, text: &str) -> String {
+    pub(super) fn faint(self, text: &str) -> SafeText {
         self.wrap(FAINT, text)
     }
 
-    fn wrap(self, code: &str, text: &str) -> String {
+    fn wrap(self, code: &str, text: &str) -> SafeText {
+        let text = without_controls(text);
         if !self.is_coloured {
-            return text.to_owned();
+            return SafeText(text.into_owned());
         }
-        format!("\x1b[{code}m{}\x1b[{RESET}m", visible::escape_prose(text))
+        SafeText(format!("\x1b[{code}m{text}\x1b[{RESET}m"))
     }
 }
 
-/// Lines up columns: every cell but the last of a row is padded to its column's width.
+/// Aligns columns: every cell but the last of a row is padded to its column's width. A cell is one line.
 pub(super) fn table(rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| one_line(cell)).collect()).collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
-    for row in rows {
+    for row in &rows {
         let mut line = String::new();
         for (cell, width) in row.iter().zip(&widths) {
             line.push_str(&format!("{cell:<width$}  "));
@@ -129,32 +194,47 @@ pub(super) fn table(rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use serde_json::json;
 
     use super::*;
 
+    const SET_CLIPBOARD: &str = "a\x1b]52;c;ZXZpbA==\x07b\u{9b}2Jc\r\n\td\x7f\x1b[31m";
+
     #[test]
-    fn control_sequences_are_escaped() {
-        let set_clipboard = "a\x1b]52;c;ZXZpbA==\x07b\u{9b}2Jc\u{e0041}\td\x7f";
-        let shown = r"a\u{1b}]52;c;ZXZpbA==\u{7}b\u{9b}2Jc\u{e0041}".to_owned() + "\td" + r"\u{7f}";
-        assert_eq!(with_colours_alone(set_clipboard), shown);
+    fn escape_sequences_of_others_are_escaped() {
+        let shown = "a\\u{1b}]52;c;ZXZpbA==\\u{7}b\\u{9b}2Jc\n\td\\u{7f}\\u{1b}[31m";
+        assert_eq!(SafeText::from(SET_CLIPBOARD).as_str(), shown);
+        assert_eq!(SafeText::from("c\u{e0041}").as_str(), "c\\u{e0041}");
         let style = Style { is_coloured: true };
-        let line = format!("{} {set_clipboard}", style.red("x\x1b[2Jy"));
-        assert_eq!(with_colours_alone(&line), format!("\x1b[31mx\\u{{1b}}[2Jy\x1b[0m {shown}"));
-        let sequences = with_colours_alone("\x1b[38;5;1m\x1b[2J\x1b\x1b[2m");
-        assert_eq!(sequences, "\\u{1b}[38;5;1m\\u{1b}[2J\\u{1b}\x1b[2m");
+        let line = style.red("x\x1b[2Jy").then(format_args!(" {SET_CLIPBOARD}"));
+        assert_eq!(line.as_str(), format!("\x1b[31mx\\u{{1b}}[2Jy\x1b[0m {shown}"));
+        let plain = Style { is_coloured: false };
+        assert_eq!(plain.red("x\x1b[2Jy").as_str(), "x\\u{1b}[2Jy");
+    }
+
+    #[test]
+    fn table_cell_cannot_forge_a_row() {
+        let rows = [vec!["NAME".to_owned(), "ID".to_owned()], vec!["eve\nada\t\x1b[2J".to_owned(), "1".to_owned()]];
+        let text = table(&rows);
+        assert_eq!(text.lines().count(), 2, "{text:?}");
+        assert!(!text.contains(['\t', '\x1b']), "{text:?}");
     }
 
     proptest! {
         #[test]
-        fn nothing_but_colours_comes_through(text in "(?s).*") {
-            let clean = with_colours_alone(&text);
-            for (position, _) in clean.match_indices('\x1b') {
-                let after = clean.get(position + 1..).unwrap_or_default();
-                let is_colour = CODES.iter().any(|code| after.starts_with(&format!("[{code}m")));
-                prop_assert!(is_colour);
+        fn text_is_without_controls(text in "(?s).*") {
+            let safe = SafeText::from(text.as_str());
+            prop_assert!(safe.as_str().chars().all(|sign| !sign.is_control() || matches!(sign, '\n' | '\t')));
+        }
+
+        #[test]
+        fn json_is_without_controls_and_stays_the_same(text in "(?s).*") {
+            let value = json!({"text": text, "more": [text]});
+            for json in [format!("{value}"), format!("{value:#}")] {
+                let safe = json_without_controls(json);
+                prop_assert!(safe.chars().all(|sign| !sign.is_control() || sign == '\n'));
+                prop_assert_eq!(serde_json::from_str::<Value>(&safe).unwrap(), value.clone());
             }
-            let without = clean.replace('\x1b', "");
-            prop_assert!(without.chars().all(|sign| !sign.is_control() || matches!(sign, '\n' | '\t' | '\r')));
         }
     }
 }

@@ -192,10 +192,7 @@ pub async fn wire(
     ));
     let mut local = LocalModelOptions::new(program, inference_worker(), spawner, context.entropy.clone());
     local.idle_unload = IDLE_UNLOAD;
-    // `make models` puts the weights beside the sources, where `make run` starts the daemon.
-    let beside_sources = std::path::absolute("models").map_err(|e| StartError::domain(&e))?;
-    let folders = vec![context.data_dir.models(), beside_sources];
-    let local = LocalOptions { model: LocalModel::new(local), folders };
+    let local = LocalOptions { model: LocalModel::new(local), folders: config.model_dirs() };
     let prices = PriceTable::load(&context.data_dir.root().join("prices.toml")).map_err(|e| StartError::domain(&e))?;
     let providers = Providers::new(context, settings.clone(), local, prices);
     let agents = Agents::new(context.clone(), settings.clone());

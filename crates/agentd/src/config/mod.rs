@@ -1,9 +1,10 @@
-//! The configuration of the process: flags, then `SVC_*` variables, then `agentd.toml`, then
+//! The configuration of the process: flags, then `SVC_*` variables, then the configuration file, then
 //! defaults. What an owner changes while the daemon runs is a setting, not configuration.
 //!
 //! Invariant: a [`Config`] exists only when every value in it is valid; every problem is reported
 //! at once, each with the name under which it was given.
 
+mod places;
 mod source;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,17 +13,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::Secret;
-use agentd_inference::embedder::{DEFAULT_MODEL_FILE, Embedder};
+use agentd_inference::embedder::Embedder;
 use agentd_net::Exchange;
 use agentd_otlp::{Collector, parse_collector};
 use agentd_web::TrustedProxies;
 use url::Url;
 
+pub use places::user_config_dir;
 pub use source::ConfigSource;
 
 /// The valid configuration of a daemon.
 #[derive(Debug, Clone)]
 pub struct Config {
+    /// The configuration file in use.
+    pub file: Option<PathBuf>,
     pub listen: SocketAddr,
     pub data_dir: PathBuf,
     /// `None`: the embedded SQLite file in the data directory.
@@ -44,6 +48,8 @@ pub struct Config {
     pub bootstrap_api_key_file: Option<PathBuf>,
     /// Where spans go; `None`: nowhere.
     pub otlp: Option<Collector>,
+    /// Directory that is searched for models after `models/` of the data directory.
+    pub models_dir: Option<PathBuf>,
     /// `None`: the one that `make models` fetches; see [`Self::embedding_model_paths`].
     pub embedding_model: Option<PathBuf>,
     /// The program of Chromium; `None`: it is looked for.
@@ -118,10 +124,10 @@ impl Config {
         });
         let listen = SocketAddr::new(host, port);
         let data_dir = source.data_dir.filter(|path| !path.as_os_str().is_empty());
-        let data_dir = data_dir.unwrap_or_else(source::default_data_dir);
-        if data_dir.as_os_str().is_empty() {
-            problems.push("SVC_DATA_DIR is empty; name a directory".to_owned());
-        }
+        let data_dir = data_dir.or_else(places::user_data_dir).unwrap_or_else(|| {
+            problems.push("SVC_DATA_DIR is not set, and neither is HOME; name a directory for the data".to_owned());
+            PathBuf::new()
+        });
         let database_url = source.database_url.filter(|url| !url.is_empty());
         if let Some(url) = &database_url
             && !["postgres://", "postgresql://"].iter().any(|scheme| url.expose().starts_with(scheme))
@@ -209,10 +215,14 @@ impl Config {
                 problems.push(format!("{name} is empty; name a file, or leave it out"));
             }
         }
+        if source.models_dir.as_ref().is_some_and(|directory| directory.as_os_str().is_empty()) {
+            problems.push("SVC_MODELS_DIR is empty; name a directory, or leave it out".to_owned());
+        }
         if !problems.is_empty() {
             return Err(ConfigError(problems));
         }
         Ok(Self {
+            file: source.file,
             listen,
             data_dir,
             database_url,
@@ -228,6 +238,7 @@ impl Config {
             log_format,
             bootstrap_api_key_file: source.bootstrap_api_key_file,
             otlp,
+            models_dir: source.models_dir,
             embedding_model: source.embedding_model,
             browser_path: source.browser_path,
             program: source.program,
@@ -251,20 +262,6 @@ impl Config {
     #[must_use]
     pub fn configured_base_url(&self) -> Option<String> {
         (self.base_url != own_origin(self.listen)).then(|| self.base_url.clone())
-    }
-
-    /// Where the embedding model may lie; the first of these that is there is used. Without a name
-    /// these are the folders of the model inside: that in the data directory, then the one beside the
-    /// sources.
-    #[must_use]
-    pub fn embedding_model_paths(&self) -> Vec<PathBuf> {
-        match &self.embedding_model {
-            Some(path) => vec![path.clone()],
-            None => [self.data_dir.join("models"), PathBuf::from("models")]
-                .into_iter()
-                .map(|folder| std::path::absolute(&folder).unwrap_or(folder).join(DEFAULT_MODEL_FILE))
-                .collect(),
-        }
     }
 
     /// Every name that requests may use in their `Host` header.

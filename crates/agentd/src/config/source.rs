@@ -1,5 +1,7 @@
 //! Where configuration comes from, merged but not yet validated.
 
+use std::error::Error as _;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use agentd_base::Secret;
@@ -7,6 +9,10 @@ use clap::Args;
 use serde::{Deserialize, Deserializer};
 
 use super::ConfigError;
+use super::places::default_files;
+use crate::runtime::read_trusted;
+
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Every configuration value as it was given. Flags and variables come through `clap`, the file
 /// through `serde`; the names are the same. Numbers and switches are still text, so that one of them
@@ -56,6 +62,9 @@ pub struct ConfigSource {
     /// How log lines look: text or json [default: text]
     #[arg(long, env = "SVC_LOG_FORMAT", global = true)]
     pub log_format: Option<String>,
+    /// Directory that is searched for models after models/ of the data directory [default: none]
+    #[arg(long, env = "SVC_MODELS_DIR", global = true)]
+    pub models_dir: Option<PathBuf>,
     /// GGUF file of the model that memories are found by [default: all-minilm-l6-v2-q8_0.gguf in models/ of the data directory]
     #[arg(long, env = "SVC_EMBEDDING_MODEL", global = true)]
     pub embedding_model: Option<PathBuf>,
@@ -80,6 +89,10 @@ pub struct ConfigSource {
     #[arg(skip)]
     #[serde(skip)]
     pub program: Option<PathBuf>,
+    /// The configuration file that values were read from.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
 }
 
 /// A number or a switch of the file, as the same value is written in a variable.
@@ -95,24 +108,45 @@ fn parse_secret(text: &str) -> Result<Secret, std::convert::Infallible> {
 }
 
 impl ConfigSource {
-    /// Reads `agentd.toml`: the file that was named, which must be there, or the one in the
-    /// working directory, else in the data directory, if any.
+    /// Reads the configuration file: the named one, which must exist, or else the first that exists of
+    /// `$XDG_CONFIG_HOME/agentd/agentd.toml` and `/etc/agentd/agentd.toml`. Never one of the working directory.
     ///
     /// # Errors
-    /// The file cannot be read, is no TOML, or has a key that is not known.
-    pub fn from_file(named: Option<&Path>, data_dir: Option<&Path>) -> Result<Self, ConfigError> {
-        let fallback = data_dir.map_or_else(default_data_dir, Path::to_path_buf);
-        let candidates = [PathBuf::from("agentd.toml"), fallback.join("agentd.toml")];
+    /// The file cannot be read, could have been written by another user, is no TOML, or has an unknown key.
+    pub fn from_file(named: Option<&Path>) -> Result<Self, ConfigError> {
         let path = match named {
             Some(path) => path.to_path_buf(),
-            None => match candidates.into_iter().find(|path| path.is_file()) {
+            None => match first_present(default_files())? {
                 Some(path) => path,
                 None => return Ok(Self::default()),
             },
         };
-        let problem = |what: String| ConfigError(vec![format!("{}: {what}", path.display())]);
-        let text = std::fs::read_to_string(&path).map_err(|error| problem(error.to_string()))?;
-        toml::from_str(&text).map_err(|error| problem(error.message().to_owned()))
+        let problem = |what: String| ConfigError(vec![what]);
+        let path = std::path::absolute(&path).map_err(|error| problem(format!("{}: {error}", path.display())))?;
+        let text = read_trusted(&path, MAX_FILE_BYTES).map_err(|error| {
+            let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+            problem(format!("{error}{cause}"))
+        })?;
+        let source: Self =
+            toml::from_str(&text).map_err(|error| problem(format!("{}: {}", path.display(), error.message())))?;
+        Ok(Self { file: Some(path.clone()), ..source.with_paths_below(path.parent().unwrap_or(Path::new("/"))) })
+    }
+
+    /// Resolves relative paths against a directory, so that they do not depend on where a command is run.
+    fn with_paths_below(mut self, directory: &Path) -> Self {
+        for path in [
+            &mut self.data_dir,
+            &mut self.secret_key_file,
+            &mut self.models_dir,
+            &mut self.embedding_model,
+            &mut self.browser_path,
+            &mut self.bootstrap_api_key_file,
+        ] {
+            if let Some(path) = path.as_mut().filter(|path| !path.as_os_str().is_empty()) {
+                *path = directory.join(&*path);
+            }
+        }
+        self
     }
 
     /// These values, and those of `fallback` where there is none.
@@ -132,21 +166,27 @@ impl ConfigSource {
             base_url: self.base_url.or(fallback.base_url),
             log: self.log.or(fallback.log),
             log_format: self.log_format.or(fallback.log_format),
+            models_dir: self.models_dir.or(fallback.models_dir),
             embedding_model: self.embedding_model.or(fallback.embedding_model),
             browser_path: self.browser_path.or(fallback.browser_path),
             otlp_endpoint: self.otlp_endpoint.or(fallback.otlp_endpoint),
             otlp_headers: self.otlp_headers.or(fallback.otlp_headers),
             otlp_content: self.otlp_content.or(fallback.otlp_content),
             program: self.program.or(fallback.program),
+            file: self.file.or(fallback.file),
             bootstrap_api_key_file: self.bootstrap_api_key_file.or(fallback.bootstrap_api_key_file),
         }
     }
 }
 
-/// `$XDG_DATA_HOME/agentd`, else `~/.local/share/agentd`, else `./agentd-data`.
-pub(super) fn default_data_dir() -> PathBuf {
-    let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    from("XDG_DATA_HOME")
-        .or_else(|| from("HOME").map(|home| home.join(".local/share")))
-        .map_or_else(|| PathBuf::from("agentd-data"), |base| base.join("agentd"))
+/// The first of the files that exists, whatever it is: one that cannot be read is reported and not passed over.
+fn first_present(files: impl IntoIterator<Item = PathBuf>) -> Result<Option<PathBuf>, ConfigError> {
+    for file in files {
+        match file.symlink_metadata() {
+            Ok(_) => return Ok(Some(file)),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+            Err(error) => return Err(ConfigError(vec![format!("{} cannot be read: {error}", file.display())])),
+        }
+    }
+    Ok(None)
 }

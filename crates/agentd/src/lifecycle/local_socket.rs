@@ -1,21 +1,21 @@
 //! The private socket in the data directory: how the command line reaches a running daemon.
 //!
-//! Who may open it is who may read the data directory (mode 0600 inside a 0700 folder), which is
-//! the owner; so requests here need no key. No address can reach it, no browser and no proxy.
+//! Only the owner can open it (mode 0600 inside a 0700 folder), and only connections of the daemon's own user and of
+//! root are served; so requests here need no key. No address can reach it, no browser and no proxy.
 //!
 //! Daemons over one PostgreSQL may share a data directory. The socket belongs to the one that holds
 //! a lock beside it; the others run without, and one of them takes over when the holder ends. So
 //! nobody removes a socket that another one answers on.
 
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use hyper::service::service_fn;
-use tokio::net::UnixListener;
+use rustix::fs::Mode;
+use tokio::net::{UnixListener, UnixSocket, UnixStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
@@ -26,6 +26,7 @@ use crate::runtime::{DataDir, FileLock};
 /// How soon a daemon without the socket looks whether it is free.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const BEFORE_NEXT_ACCEPT: Duration = Duration::from_millis(100);
+const BACKLOG: u32 = 1024;
 
 /// The API for the owner, made when the first command asks for it.
 pub type LocalRouter = Arc<LazyLock<Router, Box<dyn FnOnce() -> Router + Send>>>;
@@ -49,8 +50,11 @@ impl LocalSocket {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let listener = UnixListener::bind(&path)?;
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+        let socket = UnixSocket::new_stream()?;
+        // Before it has a name: the file that `bind` creates takes the mode of the socket.
+        rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+        socket.bind(&path)?;
+        let listener = socket.listen(BACKLOG)?;
         Ok(Some(Self { listener, data_dir: Arc::clone(data_dir), _lock: lock }))
     }
 }
@@ -97,6 +101,10 @@ pub(super) async fn serve(
                 continue;
             }
         };
+        if let Err(problem) = check_peer(&stream) {
+            tracing::warn!(%problem, "private socket connection refused");
+            continue;
+        }
         let (router, stop) = (Arc::clone(&router), stop.clone());
         tracker.spawn(async move {
             let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
@@ -106,6 +114,13 @@ pub(super) async fn serve(
             serve_connection(stream, service, stop).await;
         });
     }
+}
+
+/// Requires that the process at the other end runs as this user or as root.
+fn check_peer(stream: &UnixStream) -> Result<(), String> {
+    let peer = stream.peer_cred().map_err(|error| format!("the peer is unknown: {error}"))?.uid();
+    let is_trusted = peer == 0 || peer == rustix::process::geteuid().as_raw();
+    if is_trusted { Ok(()) } else { Err(format!("the peer runs as user {peer}")) }
 }
 
 async fn take_over(data_dir: &Arc<DataDir>) -> LocalSocket {

@@ -21,6 +21,11 @@ pub enum DataDirError {
         .path.display(), .path.join("agentd").display(), .path.display()
     )]
     Shared { path: PathBuf, mode: u32 },
+    #[error(
+        "the data directory {} belongs to user {owner} and not to user {user}, who runs this; run it as user {owner}, or change the owner with `chown -R {user} {}`",
+        .path.display(), .path.display()
+    )]
+    ForeignOwner { path: PathBuf, owner: u32, user: u32 },
 }
 
 /// Paths inside the data directory. All of it is readable by the owner alone.
@@ -135,10 +140,15 @@ fn close_to_others(root: &Path, found: &Metadata) -> Result<(), DataDirError> {
     if !found.is_dir() {
         return Err(unusable(io::ErrorKind::NotADirectory.into()));
     }
+    let user = rustix::process::geteuid().as_raw();
+    let is_owner = found.uid() == user;
     if mode & 0o077 == 0 {
+        // Only root gets here with the directory of another user, who could replace everything in it.
+        if !is_owner {
+            return Err(DataDirError::ForeignOwner { path: root.to_path_buf(), owner: found.uid(), user });
+        }
         return Ok(());
     }
-    let is_owner = found.uid() == rustix::process::geteuid().as_raw();
     // An empty one, such as the mount point of a volume, can be nobody else's yet. Others may write
     // into one that is sticky, so that is never ours.
     let is_free = mode & 0o1000 == 0 && std::fs::read_dir(root).is_ok_and(|mut entries| entries.next().is_none());

@@ -17,6 +17,7 @@ mod recorder;
 mod report;
 mod restored;
 mod supervise;
+mod trusted_file;
 mod work_queue;
 mod worker;
 
@@ -41,6 +42,7 @@ pub use recorder::{Latency, LatencySum, Recorded, Recorder, Series};
 pub use report::{WorkerError, WorkerRecord, WorkerRecords, WorkerReport};
 pub use restored::ValidateRestored;
 pub use supervise::TaskPanics;
+pub use trusted_file::{TrustedFileError, open_trusted, read_trusted};
 pub use work_queue::{HandlesItems, ItemFailure, QueueWorker, WorkQueue};
 pub use worker::{Worker, WorkerPause, Workers, until_due};
 

@@ -9,6 +9,7 @@ use agentd_llm::Vendor;
 use agentd_llm::fake::{FakeVendor, Reply, Script};
 use serde_json::json;
 
+use crate::cli::agentd;
 use crate::support::TestProcess;
 use crate::support::process::BINARY;
 use crate::support::talk::COUNTED;
@@ -34,7 +35,7 @@ async fn on_a_terminal(process: &TestProcess, arguments: &str, typed: &'static s
 async fn a_model_cannot_command_the_terminal() {
     let process = TestProcess::with_owner().await;
     process.make_agent("ada").await;
-    let pieces = ["a\u{1b}", "]52;c;ZXZpbA==\u{7}b\u{9b}2J", "\rc\u{8}\n\td"];
+    let pieces = ["a\u{1b}", "]52;c;ZXZpbA==\u{7}b\u{9b}2J", "\rc\u{8}\n\td", "\u{1b}[31m"];
     let script = Script::always(Reply::text(pieces, COUNTED));
     let vendor = FakeVendor::start_forgetful(Vendor::Openai, script).await.expect("a fake vendor");
     let key = json!({"api_key": "k", "base_url": vendor.base_url().as_str()});
@@ -43,8 +44,20 @@ async fn a_model_cannot_command_the_terminal() {
     process.put("/api/settings/agent").json(&settings).send().await.expect_status(200);
     let (is_success, shown) = on_a_terminal(&process, "chat --agent ada Hi", "").await;
     assert!(is_success, "{shown:?}");
-    assert!(shown.contains("a]52;c;ZXZpbA==b2Jc\r\n\td"), "{shown:?}");
+    assert!(shown.contains("a]52;c;ZXZpbA==b2Jc\r\n\td[31m"), "{shown:?}");
     assert!(!shown.contains(['\u{1b}', '\u{7}', '\u{8}', '\u{9b}']), "{shown:?}");
+    // Nor one that a pipe ends at.
+    let piped = agentd(&process, &["chat", "--agent", "ada", "Hi"]).await.success();
+    assert_eq!(piped.stdout, b"a]52;c;ZXZpbA==b2Jc\n\td[31m\n");
+    assert!(!piped.stderr.contains('\u{1b}'), "{:?}", piped.stderr);
+}
+
+#[tokio::test]
+async fn error_of_the_daemon_carries_no_escape_sequences_through_a_pipe() {
+    let process = TestProcess::with_owner().await;
+    let refused = agentd(&process, &["chat", "--agent", "x\u{1b}]52;c;ZXZpbA==\u{7}\u{9b}2Jy", "Hi"]).await.failure();
+    assert!(refused.stderr.contains("x]52;c;ZXZpbA==2Jy"), "{:?}", refused.stderr);
+    assert!(!refused.stderr.contains(|sign: char| sign.is_control() && sign != '\n'), "{:?}", refused.stderr);
 }
 
 #[tokio::test]

@@ -26,7 +26,9 @@ pub fn find_chromium(named: Option<&Path>) -> Result<PathBuf, BrowserError> {
         };
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let on_path = NAMES.iter().flat_map(|name| std::env::split_paths(&path).map(move |folder| folder.join(name)));
+    // A relative folder would let the working directory decide which program runs.
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect();
+    let on_path = NAMES.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
     std::iter::once(PathBuf::from(BEHIND_LAUNCHER))
         .chain(on_path)
         .find(|path| is_program(path))

@@ -17,7 +17,7 @@ mod survey;
 pub use open::{FOLDER, Need, open_file, open_folder};
 pub use remove::{remove, remove_path};
 pub use space::{Shortage, Space};
-pub use survey::{Closed, Size, measure, survey};
+pub use survey::{Closed, NAMES_BETWEEN_CHECKS, Size, count_names, measure, survey};
 
 #[cfg(test)]
 mod tests;

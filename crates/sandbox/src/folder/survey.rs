@@ -12,6 +12,9 @@ use super::open::{FOLDER, Need, open_folder};
 
 const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
+/// How many names are read between two questions whether to go on.
+pub const NAMES_BETWEEN_CHECKS: u64 = 128;
+
 /// What becomes of folders that are closed to their owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closed {
@@ -55,6 +58,33 @@ pub fn measure(folder: impl AsFd, closed: Closed, mut stop: impl FnMut(&Size) ->
     Ok(size)
 }
 
+/// Counts the names in a folder and below it, up to one more than `limit`, without a look at what they name. What cannot
+/// be opened is not counted. Returns `None` if `stop` ended the count, which is asked now and then.
+///
+/// # Errors
+/// The folder itself cannot be read.
+pub fn count_names(folder: impl AsFd, limit: u64, stop: &mut dyn FnMut() -> bool) -> Result<Option<u64>, Errno> {
+    let (mut count, mut is_stopped) = (0, false);
+    walk(folder, Closed::Leave, &mut |folder| {
+        let mut visited = Visited::default();
+        for entry in names(folder)? {
+            let (name, kind) = entry?;
+            count += 1;
+            is_stopped = count % NAMES_BETWEEN_CHECKS == 0 && stop();
+            if count > limit || is_stopped {
+                visited.is_over = true;
+                break;
+            }
+            // What a file system does not say of its own accord shows when it is opened.
+            if matches!(kind, FileType::Directory | FileType::Unknown) {
+                visited.folders.push(name);
+            }
+        }
+        Ok(visited)
+    })?;
+    Ok((!is_stopped).then_some(count))
+}
+
 /// Visits all that lies in a folder, in no order, until the visitor breaks off. Answers whether
 /// everything was seen: not what could not be opened, nor what was moved meanwhile.
 ///
@@ -65,12 +95,21 @@ pub fn survey(
     closed: Closed,
     visit: &mut dyn FnMut(&Statx) -> ControlFlow<()>,
 ) -> Result<bool, Errno> {
+    walk(folder, closed, &mut |folder| visit_names(folder, visit))
+}
+
+fn walk(
+    folder: impl AsFd,
+    closed: Closed,
+    read: &mut dyn FnMut(&OwnedFd) -> Result<Visited, Errno>,
+) -> Result<bool, Errno> {
     let mut descent = Descent::new(rustix::io::fcntl_dupfd_cloexec(folder, 0)?, Need::Look);
     let mut waiting = Vec::new();
-    let Visited { mut is_whole, is_over, folders } = visit_names(descent.current(), visit)?;
+    let Visited { is_partial, is_over, folders } = read(descent.current())?;
     if is_over {
         return Ok(false);
     }
+    let mut is_whole = !is_partial;
     waiting.push(folders);
     while let Some(folders) = waiting.last_mut() {
         let Some(name) = folders.pop() else {
@@ -84,12 +123,12 @@ pub fn survey(
             Closed::Open => open_folder(descent.current(), name.as_c_str(), Need::Look),
             Closed::Leave => openat(descent.current(), name.as_c_str(), FOLDER, Mode::empty()),
         };
-        match opened.and_then(|inner| Ok((visit_names(&inner, visit)?, inner))) {
+        match opened.and_then(|inner| Ok((read(&inner)?, inner))) {
             Ok((visited, inner)) => {
                 if visited.is_over {
                     return Ok(false);
                 }
-                is_whole &= visited.is_whole;
+                is_whole &= !visited.is_partial;
                 descent.enter(name, inner)?;
                 waiting.push(visited.folders);
             }
@@ -101,21 +140,23 @@ pub fn survey(
     Ok(is_whole)
 }
 
+/// One folder that was read.
+#[derive(Default)]
 struct Visited {
-    is_whole: bool,
+    is_partial: bool,
     is_over: bool,
     folders: Vec<CString>,
 }
 
 fn visit_names(folder: &OwnedFd, visit: &mut dyn FnMut(&Statx) -> ControlFlow<()>) -> Result<Visited, Errno> {
-    let mut visited = Visited { is_whole: true, is_over: false, folders: Vec::new() };
+    let mut visited = Visited::default();
     for entry in names(folder)? {
         let (name, _) = entry?;
         let found = match statx(folder, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW, WANTED) {
             Ok(found) => found,
             Err(Errno::NOENT) => continue,
             Err(_) => {
-                visited.is_whole = false;
+                visited.is_partial = true;
                 continue;
             }
         };

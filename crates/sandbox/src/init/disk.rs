@@ -8,15 +8,13 @@
 //! a few minutes at a time, or every server that runs for weeks would one day be guilty of what
 //! others use.
 //!
-//! What a workspace holds is counted whole, and the more seldom the longer that takes. Folders that
-//! are closed are opened for that before the program starts and when it has ended; what it hides
-//! meanwhile shows in the files that the file system lost.
+//! What a workspace holds is counted whole (`workspace`). Folders that are closed are opened for that before the program
+//! starts and when it has ended; what it hides meanwhile shows in the files that the file system lost.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::ops::ControlFlow;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -24,8 +22,9 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, FileType, StatxTimestamp};
 
 use super::tree::Stat;
+use super::workspace::Workspace;
 use crate::WorkspaceBounds;
-use crate::folder::{Closed, Need, Size, Space, measure, open_folder, survey};
+use crate::folder::{Closed, Space, survey};
 use crate::plan::{Bounds, Report};
 
 /// Files that one walk looks at; of a larger directory counts what the file system lost.
@@ -35,8 +34,6 @@ const WINDOW: Duration = Duration::from_secs(600);
 /// A process that is starting or ending may refuse once or twice; one that refuses for this many
 /// looks has something to hide.
 const REFUSALS: u32 = 10;
-/// Between two looks at the workspace, in times of how long one takes: a share of five percent.
-const REST: u32 = 20;
 /// What a run may have taken when the last of a disk is left.
 const TAKEN_BYTES: u64 = 1 << 20;
 const TAKEN_FILES: u64 = 64;
@@ -56,16 +53,6 @@ pub(crate) struct Disk {
     lost_files_at_walk: u64,
     refusals: BTreeMap<i32, u32>,
     workspace: Option<Workspace>,
-}
-
-/// A folder that may not hold more than this.
-struct Workspace {
-    folder: OwnedFd,
-    limit: WorkspaceBounds,
-    /// What it may grow to: the limit, or what it held before.
-    most: Size,
-    next_look: Instant,
-    lost_files_at_look: u64,
 }
 
 /// What a file system has left, or lost.
@@ -140,7 +127,7 @@ impl Disk {
         if lost.bytes > bound && (written.saturating_sub(self.written_before) > bound || is_refused) {
             return Some(Report::DiskLimit);
         }
-        if let Some(broken) = self.workspace.as_mut().and_then(|workspace| workspace.look_when_due(lost.files)) {
+        if let Some(broken) = self.workspace.as_mut().and_then(Workspace::look_when_due) {
             return Some(broken);
         }
         if self.window_since.elapsed() > WINDOW {
@@ -170,9 +157,19 @@ impl Disk {
         (made.files > self.bounds.files || (made_many && made.is_partial)).then_some(Report::FileLimit)
     }
 
+    /// Whether the workspace holds too many files. Cheap unless that may be so.
+    pub(crate) fn check_workspace_files(&mut self) -> Option<Report> {
+        self.workspace.as_mut().and_then(Workspace::check_files)
+    }
+
+    /// How long the next check of the workspace may wait.
+    pub(crate) fn longest_wait(&self) -> Option<Duration> {
+        self.workspace.as_ref().map(Workspace::longest_wait)
+    }
+
     /// What the workspace holds when the program has ended.
     pub(crate) fn measure_workspace(&mut self) -> Option<Report> {
-        self.workspace.as_mut().and_then(|workspace| workspace.look(Closed::Open))
+        self.workspace.as_mut().and_then(Workspace::look_at_end)
     }
 
     /// Written to disks by the processes inside, those that ended too. Who refuses to be asked is
@@ -217,47 +214,6 @@ impl Disk {
             made.is_partial |= seen != Ok(true);
         }
         made
-    }
-}
-
-impl Workspace {
-    fn start(path: &Path, limit: WorkspaceBounds) -> io::Result<Self> {
-        let folder = open_folder(CWD, path, Need::Look)?;
-        let held = measure(&folder, Closed::Open, |_| false)?;
-        // Each by itself: holes that were left behind give no right to what they could hold.
-        let most = Size {
-            files: held.files.max(limit.files),
-            bytes: held.bytes.max(limit.bytes),
-            on_disk: held.on_disk.max(limit.bytes),
-        };
-        Ok(Self { folder, limit, most, next_look: Instant::now(), lost_files_at_look: 0 })
-    }
-
-    fn look_when_due(&mut self, lost_files: u64) -> Option<Report> {
-        let made_many = lost_files.saturating_sub(self.lost_files_at_look) > self.limit.files / 16;
-        let is_due = Instant::now() >= self.next_look;
-        if !is_due && !made_many {
-            return None;
-        }
-        self.lost_files_at_look = lost_files;
-        self.look(Closed::Leave)
-    }
-
-    fn look(&mut self, closed: Closed) -> Option<Report> {
-        let started = Instant::now();
-        let most = self.most;
-        // One that cannot be read now is looked at again.
-        let is_over = |size: &Size| size.files > most.files || size.bytes > most.bytes || size.on_disk > most.on_disk;
-        let mut held = measure(&self.folder, closed, is_over).ok()?;
-        if is_over(&held) {
-            // A folder that is read while names are removed from it may show one twice.
-            held = measure(&self.folder, closed, is_over).ok()?;
-        }
-        self.next_look = Instant::now() + started.elapsed() * REST;
-        if held.files > most.files {
-            return Some(Report::WorkspaceFiles { limit: self.limit.files });
-        }
-        is_over(&held).then_some(Report::WorkspaceBytes { limit: self.limit.bytes })
     }
 }
 

@@ -77,9 +77,15 @@ impl Meter {
         Report::MemoryLimit { limit: self.bounds.memory_bytes }
     }
 
-    /// Who has a control group need not be woken often: the kernel does not wait for a look.
+    /// Whether the workspace holds too many files. Cheap unless that may be so.
+    pub(crate) fn check_workspace_files(&mut self) -> Option<Report> {
+        self.disk.check_workspace_files()
+    }
+
+    /// Until the next cheap check. With a control group few are needed for memory: the kernel does not wait for one.
     pub(crate) fn longest_wait(&self) -> Duration {
-        if self.events.is_some() { LONGEST } else { SHORTEST }
+        let longest = if self.events.is_some() { LONGEST } else { SHORTEST };
+        self.disk.longest_wait().map_or(longest, |wait| wait.min(longest))
     }
 
     /// Whether so much of the machine's memory has gone since the last look that the next must not wait.

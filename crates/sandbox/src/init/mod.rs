@@ -23,6 +23,7 @@ mod probe;
 mod supervise;
 mod syscalls;
 pub(crate) mod tree;
+mod workspace;
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -38,6 +38,9 @@ pub(crate) fn until_end(program: Pid, control: &OwnedFd, guard: Option<&OwnedFd>
         if ended_otherwise {
             return Report::Stopped;
         }
+        if let Some(broken) = meter.check_workspace_files() {
+            return broken;
+        }
         if Instant::now() >= next_look || meter.is_look_due() {
             if let Some(broken) = meter.measure() {
                 return broken;

@@ -21,7 +21,7 @@ use agentd_web::{Caller, CallerKind};
 use super::error::AuthError;
 use super::model::{AnonymousAccess, BootstrapState, By, LoginPolicy};
 use super::store;
-use crate::runtime::AppContext;
+use crate::runtime::{AppContext, read_trusted};
 use crate::settings::Settings;
 use cache::CredentialCache;
 use passwords::Passwords;
@@ -33,6 +33,8 @@ pub const CREDENTIALS: Topic = Topic::new("credentials");
 
 /// How old the state of bootstrap may be that strangers are told.
 const ANONYMOUS_STATE_AGE: Duration = Duration::from_secs(1);
+
+const MAX_KEY_FILE_BYTES: u64 = 4096;
 
 /// How the process was started.
 #[derive(Debug, Clone)]
@@ -133,9 +135,7 @@ impl Auth {
         if !self.bootstrap_state().await?.bootstrap_mode {
             return Ok(false);
         }
-        let text = tokio::fs::read_to_string(path)
-            .await
-            .map_err(|source| AuthError::BootstrapKeyFile { path: path.to_owned(), source })?;
+        let text = read_trusted(path, MAX_KEY_FILE_BYTES)?;
         self.adopt_bootstrap_key(&Secret::new(text.trim().to_owned())).await
     }
 

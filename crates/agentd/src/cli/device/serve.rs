@@ -17,7 +17,7 @@ use super::shell::{self, Shell};
 use super::socket::{self, Address, NoConnection, Socket};
 use super::state::Membership;
 use crate::cli::error::CliError;
-use crate::cli::terminal::say;
+use crate::cli::terminal::{one_line, say};
 
 /// The daemon pings every 20 seconds.
 const SILENT_AFTER: Duration = Duration::from_secs(60);
@@ -162,7 +162,7 @@ impl<'e> Exchange<'e> {
                 Ok(())
             }
             Ok(Frame::Error { message }) => {
-                say(format_args!("the daemon says: {message}"));
+                say(format_args!("the daemon says: {}", one_line(&message)));
                 Ok(())
             }
             Ok(Frame::Other) => Ok(()),

@@ -8,6 +8,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::error::CliError;
+use crate::config::user_config_dir;
+use crate::runtime::read_trusted;
+
+const MAX_FILE_BYTES: u64 = 64 * 1024;
 
 /// To which daemon this machine belongs.
 #[derive(Serialize, Deserialize)]
@@ -64,16 +68,16 @@ impl State {
 
     pub(super) fn load(&self) -> Result<Membership, CliError> {
         let path = self.file();
-        let text = match std::fs::read(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        let text = match read_trusted(&path, MAX_FILE_BYTES) {
+            Err(error) if error.is_not_found() => {
                 return Err(CliError::Usage(format!(
                     "this machine is not paired ({} is not there); pair it with `agentd device join URL CODE`",
                     path.display()
                 )));
             }
-            other => other.map_err(CliError::file("reading", &path))?,
+            other => other?,
         };
-        serde_json::from_slice(&text).map_err(|error| {
+        serde_json::from_str(&text).map_err(|error| {
             CliError::Usage(format!(
                 "{} cannot be read ({error}); pair this machine again with `agentd device join URL CODE`",
                 path.display()
@@ -83,9 +87,7 @@ impl State {
 }
 
 fn default_path() -> Option<PathBuf> {
-    let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let config = named("XDG_CONFIG_HOME").or_else(|| named("HOME").map(|home| home.join(".config")))?;
-    Some(config.join("agentd/device"))
+    Some(user_config_dir()?.join("device"))
 }
 
 #[cfg(test)]
@@ -110,6 +112,9 @@ mod tests {
         }
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&state.file()), mode(state.path())), (0o600, 0o700));
+        std::fs::set_permissions(state.file(), std::fs::Permissions::from_mode(0o660)).unwrap();
+        assert!(state.load().unwrap_err().to_string().contains("chmod go-w"));
+        std::fs::set_permissions(state.file(), std::fs::Permissions::from_mode(0o600)).unwrap();
         std::fs::write(state.file(), "{").unwrap();
         assert!(state.load().unwrap_err().to_string().contains("pair this machine again"));
     }

@@ -1,7 +1,5 @@
 //! The machine: its clock, its processor, its models.
 
-use std::path::Path;
-
 use agentd_base::{Clock, Timestamp};
 use agentd_inference::embedder::DIMENSIONS;
 use agentd_inference::read_model_facts;
@@ -53,10 +51,9 @@ pub(super) fn check_model(config: &Config, report: &mut Report) {
         report.warning(CHECK, missing, "set the key of a provider: PUT /api/providers/{id}/key");
         return;
     }
-    // Where the daemon looks: its own folder, then where `make models` puts them.
-    let folder = config.data_dir.join("models");
-    let mut names: Vec<String> = [folder.as_path(), Path::new("models")]
-        .into_iter()
+    let directories = config.model_dirs();
+    let mut names: Vec<String> = directories
+        .iter()
         .flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten())
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gguf")) && path.is_file())
@@ -68,8 +65,8 @@ pub(super) fn check_model(config: &Config, report: &mut Report) {
     if names.is_empty() {
         report.warning(
             CHECK,
-            format!("there is no model in {}", folder.display()),
-            "`make models` fetches one; or put any GGUF file there, or set the key of a provider",
+            format!("there is no model in {}", config.data_dir.join("models").display()),
+            "put a GGUF file there, name a directory of models with SVC_MODELS_DIR, or set the key of a provider",
         );
     } else {
         report.good(CHECK, names.join(", "));

@@ -35,11 +35,13 @@ pub(super) async fn run(config: Result<Config, ConfigError>, arguments: DoctorAr
     match config {
         Err(ConfigError(problems)) => {
             for problem in problems {
-                report.broken("configuration", problem, "correct it in the flag, the variable or agentd.toml");
+                report.broken("configuration", problem, "correct the flag, the variable or the configuration file");
             }
         }
         Ok(config) => {
-            report.good("configuration", "every value is valid");
+            let file =
+                config.file.as_ref().map_or("no configuration file".to_owned(), |file| file.display().to_string());
+            report.good("configuration", format!("every value is valid ({file})"));
             storage::check_data_dir(&config, &mut report);
             let running = daemon::check(&config, &mut report).await;
             storage::check_database(&config, &mut report).await;

@@ -3,7 +3,7 @@
 use agentd_base::Timestamp;
 use serde::Serialize;
 
-use super::super::terminal::{Style, print_line};
+use super::super::terminal::{Style, print_json, print_line};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -67,7 +67,7 @@ impl Report {
                 Verdict::Warning => style.yellow("!"),
                 Verdict::Broken => style.red("✗"),
             };
-            print_line(format_args!("{mark} {check:<width$}  {finding}"));
+            print_line(mark.then(format_args!(" {check:<width$}  {finding}")));
             if let Some(remedy) = remedy {
                 print_line(format_args!("  {:width$}  → {remedy}", ""));
             }
@@ -83,6 +83,6 @@ impl Report {
     pub(super) fn print_json(&self) {
         let is_healthy = !self.is_broken();
         let report = serde_json::json!({"healthy": is_healthy, "checks": self.findings});
-        print_line(format_args!("{report:#}"));
+        print_json(&report);
     }
 }

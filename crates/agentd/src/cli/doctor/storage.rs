@@ -166,6 +166,13 @@ pub(super) fn check_key_file(config: &Config, report: &mut Report) {
                 format!("chmod 600 {shown}"),
             );
         }
+        (Err(VaultError::KeyFileUntrusted(error)), _) => {
+            report.broken(
+                CHECK,
+                with_causes(&error),
+                "correct its owner and mode, or name another file with SVC_SECRET_KEY_FILE",
+            );
+        }
         (Err(error), _) => report.broken(CHECK, with_causes(&error), "put the right file there"),
     }
 }

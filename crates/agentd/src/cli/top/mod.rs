@@ -19,7 +19,7 @@ use tokio::time::MissedTickBehavior;
 use self::sample::{Sample, Sampler};
 use self::screen::Screen;
 use super::error::CliError;
-use super::terminal::{print_line, say, write_line};
+use super::terminal::{print_line, say, write_json_line};
 use crate::config::Config;
 
 #[derive(Debug, Args)]
@@ -56,7 +56,7 @@ pub(super) async fn run(config: &Config, arguments: TopArgs) -> Result<(), CliEr
 async fn look_once(sampler: &mut Sampler<'_>, is_json: bool) -> Result<(), CliError> {
     let sample = sampler.require().await?;
     if is_json {
-        return write_line(sample.json()).map_err(|source| CliError::Machine { source });
+        return write_json_line(&sample.json()).map_err(|source| CliError::Machine { source });
     }
     for line in view::lines(&sample) {
         print_line(line.text);
@@ -70,7 +70,7 @@ async fn stream(sampler: &mut Sampler<'_>, interval: Duration) -> Result<(), Cli
     loop {
         ticks.tick().await;
         let sample = sampler.look().await;
-        if write_line(sample.json()).is_err() {
+        if write_json_line(&sample.json()).is_err() {
             return Ok(());
         }
     }

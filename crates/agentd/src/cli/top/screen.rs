@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
-use super::super::terminal::Style;
+use super::super::terminal::{SafeText, Style};
 use super::view::{Line, Tone};
 
 /// The other screen, without a cursor, on which lines that are too long are cut.
@@ -43,13 +43,14 @@ impl Screen {
                 text.push('\n');
             }
             let cut: String = line.text.chars().filter(|sign| !sign.is_control()).take(columns).collect();
-            text.push_str(&match line.tone {
-                Tone::Plain => cut,
+            let safe = match line.tone {
+                Tone::Plain => SafeText::from(cut),
                 Tone::Faint => self.style.faint(&cut),
                 Tone::Good => self.style.green(&cut),
                 Tone::Warning => self.style.yellow(&cut),
                 Tone::Bad => self.style.red(&cut),
-            });
+            };
+            text.push_str(safe.as_str());
             text.push_str("\x1b[K");
         }
         text.push_str("\x1b[J");

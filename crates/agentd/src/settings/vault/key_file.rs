@@ -9,6 +9,7 @@ use agentd_base::{Entropy, Secret};
 
 use super::VaultError;
 use super::seal::Key;
+use crate::runtime::open_trusted;
 
 /// Longer than any key with its line end.
 const MAX_BYTES: u64 = 256;
@@ -16,10 +17,10 @@ const MAX_BYTES: u64 = 256;
 /// The key in the file; `None` when there is no file.
 pub(super) fn read(path: &Path) -> Result<Option<Key>, VaultError> {
     let failed = |source| VaultError::KeyFile { action: "read", path: path.to_path_buf(), source };
-    let file = match File::open(path) {
+    let file = match open_trusted(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(error)),
+        Err(error) if error.is_not_found() => return Ok(None),
+        Err(error) => return Err(error.into()),
     };
     let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o7777;
     if mode & 0o077 != 0 {
@@ -100,12 +101,14 @@ mod tests {
         let folder = folder();
         let path = folder.path().join("secret.key");
         create(&path, &Entropy::seeded(1)).unwrap();
-        for mode in [0o640, 0o604, 0o622] {
+        for mode in [0o640, 0o604] {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
             let error = read(&path).err().unwrap();
             assert!(matches!(error, VaultError::KeyFileExposed { .. }));
             assert!(error.to_string().contains("chmod 600"), "{error}");
         }
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o622)).unwrap();
+        assert!(matches!(read(&path), Err(VaultError::KeyFileUntrusted(_))));
     }
 
     #[test]

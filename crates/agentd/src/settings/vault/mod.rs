@@ -15,6 +15,7 @@ use agentd_base::{DomainError, Entropy, ErrorKind, Secret};
 use agentd_store::{Db, Read, StoreError, Tx};
 
 use super::store;
+use crate::runtime::TrustedFileError;
 use seal::Key;
 pub use sealed_url::{
     SealedUrl, UnknownMask, UrlSecrets, hide_url_secrets, is_named_like_a_credential, names_in_url, open_url,
@@ -27,6 +28,8 @@ pub enum VaultError {
     KeyFile { action: &'static str, path: PathBuf, source: std::io::Error },
     #[error("the key file {} may be read by others (mode {mode:04o}); run `chmod 600 {}`", .path.display(), .path.display())]
     KeyFileExposed { path: PathBuf, mode: u32 },
+    #[error(transparent)]
+    KeyFileUntrusted(#[from] TrustedFileError),
     #[error("the key file {} does not hold a key: 64 hexadecimal characters are expected; put the right file there", .path.display())]
     KeyFileInvalid { path: PathBuf },
     #[error(

@@ -2,6 +2,7 @@
 //! and on one that does not.
 
 mod restore;
+mod trust;
 
 use std::io::Write;
 use std::path::Path;

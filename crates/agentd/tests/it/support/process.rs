@@ -30,7 +30,7 @@ pub struct TestProcess {
 }
 
 /// `nobody`, as whom a daemon runs that must not be root.
-const NOBODY: u32 = 65_534;
+pub const NOBODY: u32 = 65_534;
 
 impl TestProcess {
     /// Nothing that runs, and nothing on the disk yet.
@@ -248,7 +248,7 @@ impl TestProcess {
 }
 
 /// A command that runs without the rights of root.
-fn as_user(user: u32, program: impl AsRef<std::ffi::OsStr>) -> Command {
+pub fn as_user(user: u32, program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command.args([format!("--reuid={user}"), format!("--regid={user}")]).args(["--clear-groups", "--"]).arg(program);
     command
