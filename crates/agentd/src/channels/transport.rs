@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use agentd_chat_platforms::{Outgoing as Part, Platform, SendError};
+use agentd_chat_platforms::{ChatPlatform, Outgoing as Part, Platform, SendError};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -55,13 +55,14 @@ impl ChannelTransport {
             Some(details) => details.address.clone(),
             None => channel.adapter.address(&message.channel).map_err(DeliveryFailure::for_good)?,
         };
-        let parts = channel.adapter.render(&markdown(message));
+        let parts = rendered(channel.adapter.as_ref(), message);
+        let is_plain = is_plain(message.format);
         let done = self.partly_sent.lock().get(&message.id).copied().unwrap_or_default();
         let mut reference = None;
         for (number, text) in parts.iter().enumerate().skip(done) {
             let is_last = number + 1 == parts.len();
             let buttons = details.as_ref().filter(|_| is_last).map(MessageDetails::buttons).unwrap_or_default();
-            let part = Part { text: text.clone(), buttons };
+            let part = Part { text: text.clone(), is_plain, buttons };
             let sent = channel.adapter.send(&address, &part).await.map_err(failure)?.id;
             if !is_last {
                 self.note_sent(&message.id, number + 1);
@@ -107,18 +108,28 @@ fn failure(error: SendError) -> DeliveryFailure {
     DeliveryFailure { message: error.to_string(), retry }
 }
 
-/// What is said, as Markdown.
-fn markdown(message: &Outgoing) -> String {
-    let body = match message.format {
-        MessageFormat::Markdown => message.body.clone(),
-        MessageFormat::Json => format!("```json\n{}\n```", message.body.replace("```", "` ` `")),
-        MessageFormat::Text | MessageFormat::Html => escaped(&message.body),
-    };
-    match message.subject.as_str() {
-        "" => body,
-        subject if body.starts_with(subject) => body,
-        subject => format!("**{}**\n\n{body}", escaped(subject)),
+fn is_plain(format: MessageFormat) -> bool {
+    matches!(format, MessageFormat::Text | MessageFormat::Html)
+}
+
+/// The message in the platform's markup, below its subject unless it begins with that.
+fn rendered(adapter: &dyn ChatPlatform, message: &Outgoing) -> Vec<String> {
+    let subject = if message.body.starts_with(&message.subject) { "" } else { message.subject.as_str() };
+    if is_plain(message.format) {
+        return adapter.render_text(subject, &message.body);
     }
+    let body = match message.format {
+        MessageFormat::Json => fenced("json", &message.body),
+        _ => message.body.clone(),
+    };
+    adapter.render(&if subject.is_empty() { body } else { format!("**{}**\n\n{body}", escaped(subject)) })
+}
+
+/// A block of code in Markdown. Its fence is longer than any in the code.
+fn fenced(language: &str, code: &str) -> String {
+    let longest = code.split(|character| character != '`').map(str::len).max().unwrap_or_default();
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}{language}\n{code}\n{fence}")
 }
 
 /// Text that means itself in Markdown.
@@ -154,5 +165,11 @@ mod tests {
     #[test]
     fn text_is_not_taken_for_markdown() {
         assert_eq!(escaped("a *b* [c](d)"), "a \\*b\\* \\[c\\]\\(d\\)");
+    }
+
+    #[test]
+    fn fence_is_longer_than_those_in_the_code() {
+        assert_eq!(fenced("json", "{}"), "```json\n{}\n```");
+        assert_eq!(fenced("", "a ```` b"), "`````\na ```` b\n`````");
     }
 }

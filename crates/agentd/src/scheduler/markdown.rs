@@ -1,5 +1,6 @@
 //! An output is Markdown; who wants a page or plain text gets that.
 
+use agentd_chat_platforms::protect_bare_urls;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, html};
 
 fn parser(text: &str) -> Parser<'_> {
@@ -9,7 +10,8 @@ fn parser(text: &str) -> Parser<'_> {
 /// Markdown as a page. Tags in the text are shown and not obeyed, links lead to the web or to a mailbox, and
 /// pictures are links: whoever opens a message must not be seen doing so.
 pub(super) fn as_html(text: &str) -> String {
-    let events = parser(text).map(|event| match event {
+    let text = protect_bare_urls(text);
+    let events = parser(&text).map(|event| match event {
         Event::Html(tag) | Event::InlineHtml(tag) => Event::Text(tag),
         Event::Start(Tag::HtmlBlock) => Event::Start(Tag::Paragraph),
         Event::End(TagEnd::HtmlBlock) => Event::End(TagEnd::Paragraph),
@@ -50,13 +52,14 @@ pub(super) fn plain_as_html(text: &str) -> String {
     page
 }
 
-/// Markdown without its signs; what a link leads to stands behind it.
+/// Markdown without its marks. The address of a link stands behind its label, and code keeps its bytes.
 pub(super) fn as_text(text: &str) -> String {
+    let text = protect_bare_urls(text);
     let mut plain = Plain::default();
-    for event in parser(text) {
+    for event in parser(&text) {
         plain.take(event);
     }
-    plain.text.trim_end().to_owned()
+    plain.text.trim_end_matches('\n').to_owned()
 }
 
 #[derive(Default)]
@@ -191,9 +194,29 @@ mod tests {
         assert_eq!(as_text(REPORT), expected);
         assert_eq!(as_text("2 * 3 * 4 <b>"), "2 * 3 * 4 <b>");
         assert_eq!(as_text("<https://example.org>"), "https://example.org");
+        assert_eq!(as_text("see https://example.org/__a__/_b_."), "see https://example.org/__a__/_b_.");
+    }
+
+    #[test]
+    fn code_below_items_and_in_quotes_keeps_its_bytes() {
+        let text = as_text(
+            "1. a\n\n   ```python\n   def f():\n       return 1\n\n   f()  \n   ```\n   b\n\n> ```\n>  -x\n> + y  \n> ```",
+        );
+        assert_eq!(text, "1. a\n\ndef f():\n    return 1\n\nf()  \nb\n\n -x\n+ y  ");
     }
 
     proptest! {
+        #[test]
+        fn code_below_items_at_any_depth_keeps_its_bytes(
+            lines in prop::collection::vec("( {0,8}|\t)[-+*_#>a-z`~]{0,2}[a-z =:]{0,8}", 1..8), depth in 0_usize..8
+        ) {
+            let code = format!("{}\nend", lines.join("\n"));
+            let indentation = "  ".repeat(depth);
+            let inner = code.replace('\n', &format!("\n{indentation}"));
+            let text = as_text(&format!("{}```x\n{indentation}{inner}\n{indentation}```\n", "- ".repeat(depth)));
+            prop_assert!(text.ends_with(&code), "{text:?}");
+        }
+
         #[test]
         fn no_text_makes_it_panic_or_lets_a_script_through(text in "[<>a-z/ \\n*_`#\\[\\]()!|:-]{0,120}") {
             prop_assert!(!as_html(&text).contains("<script"));

@@ -84,6 +84,7 @@ fn what_does_not_name_the_header_may_be_repeated() {
         "check_components",
         "parse_schedule",
         "preview_alert",
+        "reauthenticate",
         "setup_status",
         "test_channel",
         "test_provider",

@@ -44,11 +44,12 @@ async fn a_model_cannot_command_the_terminal() {
     process.put("/api/settings/agent").json(&settings).send().await.expect_status(200);
     let (is_success, shown) = on_a_terminal(&process, "chat --agent ada Hi", "").await;
     assert!(is_success, "{shown:?}");
-    assert!(shown.contains("a]52;c;ZXZpbA==b2Jc\r\n\td[31m"), "{shown:?}");
+    assert!(shown.contains("a\\u{1b}]52;c;ZXZpbA==\\u{7}b\\u{9b}2J\\u{d}c\\u{8}\r\n\td\\u{1b}[31m"), "{shown:?}");
     assert!(!shown.contains(['\u{1b}', '\u{7}', '\u{8}', '\u{9b}']), "{shown:?}");
     // Nor one that a pipe ends at.
     let piped = agentd(&process, &["chat", "--agent", "ada", "Hi"]).await.success();
-    assert_eq!(piped.stdout, b"a]52;c;ZXZpbA==b2Jc\n\td[31m\n");
+    let escaped = "a\\u{1b}]52;c;ZXZpbA==\\u{7}b\\u{9b}2J\\u{d}c\\u{8}\n\td\\u{1b}[31m\n";
+    assert_eq!(String::from_utf8_lossy(&piped.stdout), escaped);
     assert!(!piped.stderr.contains('\u{1b}'), "{:?}", piped.stderr);
 }
 
@@ -56,7 +57,7 @@ async fn a_model_cannot_command_the_terminal() {
 async fn error_of_the_daemon_carries_no_escape_sequences_through_a_pipe() {
     let process = TestProcess::with_owner().await;
     let refused = agentd(&process, &["chat", "--agent", "x\u{1b}]52;c;ZXZpbA==\u{7}\u{9b}2Jy", "Hi"]).await.failure();
-    assert!(refused.stderr.contains("x]52;c;ZXZpbA==2Jy"), "{:?}", refused.stderr);
+    assert!(refused.stderr.contains("x\\u{1b}]52;c;ZXZpbA==\\u{7}\\u{9b}2Jy"), "{:?}", refused.stderr);
     assert!(!refused.stderr.contains(|sign: char| sign.is_control() && sign != '\n'), "{:?}", refused.stderr);
 }
 

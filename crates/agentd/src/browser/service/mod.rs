@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use agentd_base::{Entropy, Timestamp};
+use agentd_base::Timestamp;
 use agentd_browser::Environment;
 use agentd_net::PolicyHandle;
 use agentd_process::Spawner;
@@ -213,10 +213,6 @@ impl Browser {
 
     pub(super) fn all_settings(&self) -> &Settings {
         &self.0.settings
-    }
-
-    pub(super) fn entropy(&self) -> &Entropy {
-        &self.0.context.entropy
     }
 
     pub(super) fn skills(&self) -> &Skills {

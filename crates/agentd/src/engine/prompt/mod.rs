@@ -8,6 +8,7 @@ pub(in crate::engine) use size::{estimate_tokens, prompt_limit, tool_tokens};
 
 use std::collections::{BTreeSet, HashSet};
 
+use agentd_base::MarkedText;
 use agentd_llm::{ModelMessage, ToolCall};
 use serde::{Deserialize, Serialize};
 
@@ -139,10 +140,12 @@ impl Prompt {
         join(&mut self.system, note);
     }
 
-    /// What is to be answered.
+    /// The request to answer, without the marks around untrusted text.
     pub(in crate::engine) fn last_request(&self) -> Option<&str> {
         self.messages.iter().rev().find_map(|message| match message {
-            ModelMessage::User { content } => Some(content.as_str()),
+            ModelMessage::User { content } => {
+                Some(MarkedText::parse(content).map_or(content.as_str(), |marked| marked.text))
+            }
             _ => None,
         })
     }

@@ -133,6 +133,11 @@ impl Section for SecuritySettings {
             strength: Strength::LowerIsStronger,
             effect: "An approval can be given for longer.",
         },
+        SafetySetting {
+            path: "after_untrusted_text",
+            strength: Strength::Ranked(&[&["ask"], &["allow"]]),
+            effect: "Agents act on text from web pages and tool servers without asking.",
+        },
     ];
     type Patch = SecurityPatch;
 

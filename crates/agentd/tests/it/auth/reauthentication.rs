@@ -22,8 +22,8 @@ async fn guarded(app: &TestApp) -> Vec<(Method, String, Value)> {
         (Method::PUT, "/api/settings/security".into(), json!({"approval_ttl_seconds": 120})),
         (Method::POST, "/api/settings/security/reset".into(), json!({})),
         (Method::PUT, "/api/sandbox/config".into(), json!({"timeout_seconds": 40})),
-        (Method::POST, "/api/settings/import".into(), security),
-        (Method::POST, "/api/settings/import".into(), sandbox),
+        (Method::POST, "/api/settings/import?include_safety=true".into(), security),
+        (Method::POST, "/api/settings/import?include_safety=true".into(), sandbox),
         (Method::POST, "/api/backups".into(), json!({"passphrase": PASSPHRASE})),
     ]
 }

@@ -85,7 +85,7 @@ async fn tags_of_a_device_reach_no_model() {
         "properties": {"word": {"type": "string", "description": format!("w{TAGS}")}}}});
     bench.socket.send(&json!({"type": "register_tools", "tools": [tool]})).await;
     until_shown(&bench.talk.app, &bench.device.id, |device| {
-        device["tools"][0]["description"].to_string().contains("Says it. ")
+        device["tools"][0]["description"].as_str().is_some_and(|text| text.contains("Says it.") && !has_tags(text))
     })
     .await;
     let stream = bench.send().await;
@@ -155,6 +155,8 @@ async fn a_device_hears_that_nobody_waits() {
 async fn a_reconnected_device_serves_the_turn_that_had_its_tools() {
     let gate = Gate::default();
     let mut bench = Bench::with(vec![call("a"), call("b").gated(&gate), says("Both.")]).await;
+    let settings = json!({"after_untrusted_text": "allow"});
+    bench.talk.app.put("/api/settings/security").json(&settings).send().await.expect_status(200);
     let stream = bench.send().await;
     bench.call().await;
     let mut again = Socket::open(&bench.talk.app, &bench.device).await;

@@ -213,6 +213,7 @@ async fn every_write_only_field_says_what_it_is_sent_to() {
         ("NewPushSubscription", "endpoint", Sent::Nowhere),
         ("NewPushSubscription", "keys.auth", Sent::Nowhere),
         ("LoginRequest", "password", Sent::Nowhere),
+        ("ReauthenticateRequest", "password", Sent::Nowhere),
         ("RegisterRequest", "password", Sent::Nowhere),
         ("PairDevice", "code", Sent::Nowhere),
         ("WebhookFields", "secret", Sent::Nowhere),

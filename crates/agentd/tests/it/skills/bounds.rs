@@ -111,7 +111,7 @@ async fn code_that_passes_the_bound_is_ended_and_can_clear_up() {
 async fn flood_of_files_is_ended_soon_after_the_bound() {
     const BOUND: u32 = 30_000;
     let app = app_with_code().await;
-    bound(&app, 64, BOUND).await;
+    bound(&app, 1_024, BOUND).await;
     for (kind, code) in [
         ("files", "for n in range(900_000):\n    open(f'f{n}', 'w').close()"),
         ("folders", "for n in range(900_000):\n    os.mkdir(f'd{n}')"),

@@ -152,6 +152,7 @@ fn assert_asks_because_of(approval: &Value, source: &str) {
 /// The text between the marks of a result; nothing but what the daemon says follows it.
 #[track_caller]
 fn unmarked(content: &str) -> String {
+    let content = content.strip_prefix("Error: ").unwrap_or(content);
     let marked = MarkedText::parse(content).unwrap_or_else(|| panic!("not marked: {content}"));
     assert!(!marked.text.contains(&marked.marks.end), "{content}");
     let key = marked.marks.begin.trim_start_matches("[untrusted ").trim_end_matches(']');
