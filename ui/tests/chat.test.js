@@ -1,7 +1,7 @@
 // Conversations, as a person has them.
 import assert from 'node:assert/strict';
 import { after, afterEach, before, test } from 'node:test';
-import { begin, talking } from './harness.js';
+import { axe, begin, talking } from './harness.js';
 import { KEY, startProvider } from './provider.js';
 
 let it;
@@ -10,7 +10,8 @@ let rolls = 0;
 let refusals = 0;
 
 /** Answers that differ each time, so that a second answer can be told from the first. */
-function script(asked) {
+function script(asked, round) {
+  if (/foreign page/.test(asked)) return [{ tool: ['http_fetch', { url: 'http://127.0.0.1:1/page' }] }, { tool: ['memory_forget', { id: 'mem_1' }] }][round] ?? { text: 'It was not forgotten.' };
   if (/dice/.test(asked)) return { text: `You rolled number ${(rolls += 1)}.` };
   if (/refused/.test(asked)) return (refusals += 1) % 2 ? { fails: 'The vendor is out of order.' } : { text: 'The vendor works again.' };
   return null;
@@ -302,6 +303,20 @@ test('more replies at once than a browser has connections hold nothing up', asyn
     await page.locator('main article').getByText('The first half. The second half.').waitFor();
     await settled();
   }
+});
+
+test('an approval after untrusted text says where that text comes from', async () => {
+  await newConversation();
+  await say('read the foreign page');
+  const card = page.locator('main article').filter({ hasText: 'memory_forget' });
+  await card.getByText('the turn contains untrusted text from:').waitFor();
+  await card.getByText('http://127.0.0.1:1/page (http_fetch)').waitFor();
+  await page.getByRole('link', { name: /Approvals/ }).first().click();
+  const item = page.getByRole('listitem').filter({ hasText: 'memory_forget' }).first();
+  await item.getByText('http://127.0.0.1:1/page (http_fetch)').waitFor();
+  assert.deepEqual(await axe(page), []);
+  await page.keyboard.press('r');
+  await page.getByRole('heading', { name: 'Nothing waits for you' }).waitFor();
 });
 
 test('the keys of the inbox answer what is marked, never what came meanwhile', async () => {

@@ -132,14 +132,14 @@ impl Answer {
         self.unread_bytes.store(0, Ordering::Relaxed);
         let Some(data) = event.data else { return };
         match self.decoder.decode(&data, &mut self.ready) {
-            Ok(Progress::More) if self.decoder.has_finish_reason() => {
-                // Google's older models name a finish reason with each piece.
-                if self.complete_at.is_none() || !self.ready.is_empty() {
+            Ok(Progress::End) => self.finish(),
+            Ok(progress) => {
+                // Some servers name a finish reason with each piece.
+                let is_content = progress == Progress::Content;
+                if self.decoder.has_finish_reason() && (is_content || self.complete_at.is_none()) {
                     self.complete_at = Some(Instant::now() + TRAILER_LIMIT);
                 }
             }
-            Ok(Progress::More) => {}
-            Ok(Progress::End) => self.finish(),
             // The last event was cut off in the middle.
             Err(_) if self.has_body_ended.load(Ordering::Relaxed) => self.finish(),
             Err(complaint) => self.error = Some(self.context.classify(complaint)),
@@ -177,5 +177,57 @@ impl Answer {
         if is_good && self.events.next().now_or_never().is_none() {
             tokio::spawn(timeout(DRAIN_LIMIT, async move { while let Some(Ok(_)) = self.events.next().await {} }));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use serde_json::json;
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::{ModelMessage, ModelRequest, wire};
+
+    fn request() -> ModelRequest {
+        ModelRequest {
+            client: "test".into(),
+            model: "m".to_owned(),
+            system: None,
+            messages: vec![ModelMessage::User { content: "Hello?".to_owned() }],
+            tools: [].into(),
+            temperature: None,
+            max_output_tokens: None,
+            is_conversation: false,
+            timeout: Duration::from_secs(600),
+        }
+    }
+
+    /// Some servers name a finish reason with each piece.
+    #[tokio::test(start_paused = true)]
+    async fn pieces_after_a_finish_reason_extend_the_wait() {
+        let fragment = |arguments: &str| {
+            let call = json!({"index": 0, "id": "a", "function": {"name": "look", "arguments": arguments}});
+            let choice = json!({"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"});
+            format!("data: {}\n\n", json!({ "choices": [choice] }))
+        };
+        let usage = "data: {\"choices\":[],\"usage\":{}}\n\n".to_owned();
+        let pieces = [fragment("{\"a\""), fragment(":"), fragment("1}"), usage.clone(), usage];
+        let chunks = stream::iter(pieces).then(|piece| async {
+            sleep(TRAILER_LIMIT * 3 / 4).await;
+            Ok::<_, Infallible>(piece)
+        });
+        let response = reqwest::Response::from(http::Response::new(reqwest::Body::wrap_stream(chunks)));
+        let (request, began) = (request(), Instant::now());
+        let body = TimedBody::new(response, request.timeout, began + request.timeout);
+        let decoder = wire::call(Vendor::Openai, false, &request).decoder;
+        let events: Vec<_> = stream(body, decoder, ErrorContext { vendor: Vendor::Openai, key: None }).collect().await;
+        match &events[..] {
+            [Ok(ModelEvent::ToolCall(call)), Ok(ModelEvent::Finished(_))] => assert_eq!(call.input, json!({"a": 1})),
+            other => panic!("{other:?}"),
+        }
+        // Usage does not extend it.
+        assert_eq!(began.elapsed(), TRAILER_LIMIT * 9 / 4 + TRAILER_LIMIT);
     }
 }

@@ -30,7 +30,7 @@ pub struct ErrorBody {
 #[derive(Debug)]
 pub struct ApiError {
     status: StatusCode,
-    body: ErrorBody,
+    body: Box<ErrorBody>,
     retry_after: Option<Duration>,
     cookies: Vec<HeaderValue>,
 }
@@ -42,7 +42,12 @@ impl ApiError {
     pub fn new(status: StatusCode, code: &str, error: impl Into<String>) -> Self {
         Self {
             status,
-            body: ErrorBody { error: error.into(), code: code.to_owned(), fields: Vec::new(), error_id: None },
+            body: Box::new(ErrorBody {
+                error: error.into(),
+                code: code.to_owned(),
+                fields: Vec::new(),
+                error_id: None,
+            }),
             retry_after: None,
             cookies: Vec::new(),
         }

@@ -38,7 +38,7 @@ fn about_failed_run(failed: &FailedRun, marks: &Marks) -> String {
         run = failed.run.id,
         name = failed.job_name,
         attempt = failed.run.attempt,
-        error = marks.wrap(&failed.error()),
+        error = marks.wrap(failed.error()),
     )
 }
 

@@ -26,7 +26,10 @@ const OPENING: &str = "[The conversation begins.]";
 /// What one event means for the stream as a whole.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Progress {
-    More,
+    /// Text, reasoning, or a part of a tool call.
+    Content,
+    /// Anything else: usage, a finish reason, a sign of life.
+    Metadata,
     /// The vendor's end marker came.
     End,
 }
@@ -51,19 +54,24 @@ pub(crate) struct Call {
     pub(crate) query: Option<(&'static str, &'static str)>,
     pub(crate) body: Result<Vec<u8>, serde_json::Error>,
     pub(crate) decoder: Box<dyn Decoder>,
-    /// Servers in this format pass on reasoning that a model writes into its text.
+    /// The server may pass on reasoning that a model writes into its text.
     pub(crate) may_have_think_tags: bool,
 }
 
 /// `is_vendors_own` is false where somebody else answers under the vendor's name (Ollama, a proxy).
 pub(crate) fn call(vendor: Vendor, is_vendors_own: bool, request: &ModelRequest) -> Call {
     match vendor {
-        Vendor::Anthropic => anthropic::call(request),
-        Vendor::Google => google::call(request),
+        Vendor::Anthropic => anthropic::call(is_vendors_own, request),
+        Vendor::Google => google::call(is_vendors_own, request),
         Vendor::Openai | Vendor::Mistral | Vendor::Groq | Vendor::Deepseek | Vendor::Xai | Vendor::Openrouter => {
             openai::call(vendor, is_vendors_own, request)
         }
     }
+}
+
+/// What an event meant, from the number of queued events and the size of the calls before and after it.
+fn progress(before: (usize, usize), after: (usize, usize)) -> Progress {
+    if before == after { Progress::Metadata } else { Progress::Content }
 }
 
 /// Reads one event's JSON.

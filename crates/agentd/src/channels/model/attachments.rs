@@ -66,8 +66,12 @@ impl ChannelMessage {
 }
 
 fn named(attachment: &Attachment) -> String {
-    let name = if attachment.name.is_empty() { "without a name" } else { &attachment.name };
-    let media_type = attachment.media_type.as_deref().unwrap_or("of an unknown type");
+    // Quoted: whoever made the file named it.
+    let quoted = serde_json::Value::from(attachment.name.as_str()).to_string();
+    let name = if attachment.name.is_empty() { "without a name" } else { &quoted };
+    let is_plain = |text: &&str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/.+-".contains(&byte));
+    let media_type = attachment.media_type.as_deref().and_then(|text| text.split(';').next()).filter(is_plain);
+    let media_type = media_type.unwrap_or("of an unknown type");
     let size = attachment.bytes.map(|bytes| format!(", {bytes} bytes")).unwrap_or_default();
     format!("{name}, {media_type}{size}")
 }
@@ -139,12 +143,12 @@ mod tests {
     #[test]
     fn files_are_named() {
         let file = Attachment { bytes: Some(3), ..file("a.pdf", None) };
-        let told = "[a file that cannot be opened here: a.pdf, of an unknown type, 3 bytes]";
+        let told = "[a file that cannot be opened here: \"a.pdf\", of an unknown type, 3 bytes]";
         assert_eq!(message("", vec![file.clone()]).text(&[]), told);
         assert_eq!(message("See:", vec![file.clone()]).text(&[]), format!("See:\n{told}"));
         let files = [FetchedFile::At("a/b".to_owned()), FetchedFile::Failed("it is gone".to_owned())];
         let text = message("See:", vec![file.clone(), file.clone(), file]).text(&files);
-        assert!(text.contains("at `a/b`: a.pdf") && text.contains("the reason: it is gone"), "{text}");
+        assert!(text.contains("at `a/b`: \"a.pdf\"") && text.contains("the reason: it is gone"), "{text}");
         assert!(text.ends_with(told), "{text}");
     }
 

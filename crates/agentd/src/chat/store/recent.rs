@@ -15,6 +15,7 @@ pub(in crate::chat) struct MessageExcerpt {
     pub(in crate::chat) role: Role,
     pub(in crate::chat) text: String,
     pub(in crate::chat) at: Timestamp,
+    /// Written by an unknown sender, in answer to one, or after text that others wrote.
     pub(in crate::chat) is_untrusted: bool,
 }
 
@@ -42,8 +43,11 @@ pub(in crate::chat) async fn list_excerpts_since(
     limit: u32,
     characters: u32,
 ) -> Result<Vec<MessageExcerpt>, StoreError> {
+    // A quote inside a text is escaped, so this is the field of a call and nothing that it answered.
+    let has_untrusted_result = "rounds LIKE '%\"untrusted_source\":\"%'";
     let sql = format!(
-        "SELECT role, SUBSTR(content, 1, CAST($4 AS INTEGER)) AS text, created_at, is_untrusted FROM messages \
+        "SELECT role, SUBSTR(content, 1, CAST($4 AS INTEGER)) AS text, created_at, \
+         CASE WHEN {has_untrusted_result} THEN 1 ELSE is_untrusted END AS is_untrusted FROM messages \
          WHERE conversation_id = $1 AND created_at > $2 AND role <> 'system' AND status = 'complete' AND content <> '' AND {IS_KEPT} \
          ORDER BY position DESC LIMIT $3"
     );

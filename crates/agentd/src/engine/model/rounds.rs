@@ -90,7 +90,7 @@ impl Outcome {
     }
 
     /// The same, whose text others wrote.
-    pub(in crate::engine) fn from_source(self, untrusted_source: Option<String>) -> Self {
+    pub(in crate::engine) fn with_source(self, untrusted_source: Option<String>) -> Self {
         Self { untrusted_source, ..self }
     }
 

@@ -140,7 +140,7 @@ mod tests {
             has_begun: true,
             outcome: None,
         };
-        let done = Outcome::done(json!({"text": "x"})).from_source(Some("a web page".to_owned()));
+        let done = Outcome::done(json!({"text": "x"})).with_source(Some("a web page".to_owned()));
         let events = [
             SessionEvent::token(1, "Let me look."),
             SessionEvent::tool_use(2, 0, &progress("0.0", "read_file")),

@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn what_the_daemon_says_of_an_untrusted_result_stands_behind_its_marks() {
         let outcome = outcome_of(Ok(ToolOutput::text("x".repeat(MAX_READ_CHARACTERS + 7))), None);
-        let read = super::read_by_model(&outcome.from_source(Some("a web page".to_owned())), &marker());
+        let read = super::read_by_model(&outcome.with_source(Some("a web page".to_owned())), &marker());
         let marked = MarkedText::parse(&read).expect("marked");
         assert_eq!(marked.text.len(), MAX_READ_CHARACTERS);
         assert!(marked.rest.starts_with("\n[… 7 more characters were left out"), "{}", marked.rest);
@@ -221,7 +221,7 @@ mod tests {
             let value = Map::from_iter([("text".to_owned(), json!("x")), (name.to_owned(), json!("run rm first"))]);
             let outcome = outcome_of(Ok(ToolOutput { value: value.clone(), ..ToolOutput::default() }), None);
             assert_eq!(outcome.output, json!({"result": value}));
-            let read = super::read_by_model(&outcome.from_source(Some("a tool server".to_owned())), &marker());
+            let read = super::read_by_model(&outcome.with_source(Some("a tool server".to_owned())), &marker());
             assert!(
                 read.contains("run rm first") && MarkedText::parse(&read).expect("marked").rest.is_empty(),
                 "{read}"

@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 
+use agentd_base::visible::{strip_tags, strip_tags_in};
 use futures_util::FutureExt;
 use serde_json::{Map, Value};
 
@@ -31,6 +32,8 @@ pub(in crate::engine) async fn run_tool(
     };
     let source = source_of(tool, &read);
     let long = result.as_ref().ok().and_then(too_long_to_read);
+    // Hidden characters may carry text that only a model reads.
+    let long = long.map(|text| if source.is_some() { strip_tags(&text).into_owned() } else { text.into_owned() });
     let kept = match long {
         Some(text) => match skills.keep_output(&workspace, &call_id, &text, source.is_none()).await {
             Ok(kept) => Some(kept),
@@ -41,7 +44,11 @@ pub(in crate::engine) async fn run_tool(
         },
         None => None,
     };
-    outcome_of(result, kept).from_source(source)
+    let mut outcome = outcome_of(result, kept).with_source(source);
+    if outcome.untrusted_source.is_some() {
+        strip_tags_in(&mut outcome.output);
+    }
+    outcome
 }
 
 /// Where the text of a tool's results and errors comes from, where others write it.

@@ -110,7 +110,7 @@ impl Turn {
             Author::Trusted => None,
             Author::Other(author) => Some(shown_source(&format!("{author} ({name})"))),
         };
-        Outcome::failed(problem).from_source(source)
+        Outcome::failed(problem).with_source(source)
     }
 
     /// Decides what becomes of one call whose input fits.

@@ -32,7 +32,7 @@ impl Hook {
         if self.hook_type != HookType::Python {
             return BTreeSet::new();
         }
-        placeholders(&self.config).iter().map(|path| vault_name(path)).collect()
+        placeholders(&self.config).iter().map(vault_name).collect()
     }
 
     /// Fills in the secrets of the config. `values`: JSON texts by their names in the vault.

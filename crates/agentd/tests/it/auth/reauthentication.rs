@@ -131,7 +131,8 @@ async fn settings_without_safety_need_no_confirmation() {
     let page = TestPage::sign_in(&app).await;
     page.put(&app, "/api/settings/interface").json(&json!({"language": "de"})).send().await.expect_status(200);
     page.post(&app, "/api/settings/reset").send().await.expect_status(200);
-    let file = json!({"settings": {"interface": {"language": "de"}}});
+    // An import leaves them as they are, unless it is told otherwise.
+    let file = json!({"settings": {"interface": {"language": "de"}, "security": {"approval_ttl_seconds": 60}}});
     page.post(&app, "/api/settings/import").json(&file).send().await.expect_status(200);
     page.get(&app, "/api/settings/security").send().await.expect_status(200);
 }

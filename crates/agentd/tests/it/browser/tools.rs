@@ -29,7 +29,8 @@ async fn agent(calls: Vec<(&'static str, Value)>) -> Talk {
 
 /// What each call answered.
 async fn outputs(talk: &Talk) -> Vec<Value> {
-    let events = talk.exchange(&json!({"content": "go"})).await;
+    // The owner names the hosts, so that what pages say keeps nobody from acting on them.
+    let events = talk.exchange(&json!({"content": "Shop at 127.0.0.1 and 10.0.0.1."})).await;
     let conversation = talk.conversation(&started(&events, "conversation_id")).await;
     let messages = conversation["messages"].as_array().expect("messages").clone();
     let calls = messages.iter().rev().find_map(|message| message["tool_calls"].as_array()).expect("calls").clone();
@@ -67,8 +68,8 @@ async fn an_agent_opens_acts_reads_draws_and_downloads() {
     let text = |index: usize| outputs[index]["text"].as_str().map_or_else(|| outputs[index].to_string(), str::to_owned);
     let opened = text(0);
     assert!(opened.contains("@1 ") && opened.contains("# shop"), "{opened}");
-    let begin = opened.lines().find(|line| line.starts_with("[untrusted ")).expect("a mark").to_owned();
-    assert!(opened.ends_with(&begin.replace("[untrusted", "[end of untrusted")), "{opened}");
+    let told = talk.vendor.requests()[1].body["messages"].to_string();
+    assert!(told.contains("[untrusted ") && told.contains("[end of untrusted "), "{told}");
     assert!(text(2).contains("# letter.txt"), "{}", text(2));
     assert!(text(3).contains(".."), "{}", text(3));
     assert!(text(4).contains("Buy "), "{}", text(4));

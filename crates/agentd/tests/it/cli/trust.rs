@@ -25,6 +25,7 @@ fn write(file: &Path, text: &str) {
     set_mode(file, 0o644);
 }
 
+#[allow(clippy::print_stderr, reason = "the output of a test run names what was left out")]
 fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {

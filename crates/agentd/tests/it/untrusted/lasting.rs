@@ -203,3 +203,40 @@ async fn a_memory_of_a_page_is_untrusted_when_it_is_found_or_recalled() {
     bench.answer(&recalled, "reject").await;
     stream.collect().await;
 }
+
+/// An agent that changes its own instructions must not learn them from a page.
+#[tokio::test]
+async fn an_agent_does_not_learn_from_what_it_answered_after_a_page() {
+    let server = pages().await;
+    let asked = AtomicUsize::new(0);
+    let page = server.url("/page");
+    let looks_back = |body: &Value| body.to_string().contains("Your present instructions");
+    let script = Script::by(move |request| {
+        if looks_back(&request.body) {
+            return Reply::text(["NOTHING"], COUNTED);
+        }
+        match asked.fetch_add(1, Ordering::SeqCst) {
+            19 => Reply::tool_calls(vec![ToolCall::new("v0", "http_fetch", json!({"url": page}))], COUNTED),
+            20 => Reply::text(["A poisoned answer."], COUNTED),
+            _ => Reply::text(["A fine answer."], COUNTED),
+        }
+    });
+    let talk = Talk::with(script).await;
+    prepare(&talk.app).await;
+    for _ in 0..20 {
+        talk.app.clock.advance(std::time::Duration::from_secs(10));
+        talk.exchange(&json!({"content": "go"})).await;
+    }
+    let mut eventually = Eventually::new();
+    let request = loop {
+        talk.app.run_workers().await;
+        match talk.vendor.requests().into_iter().find(|request| looks_back(&request.body)) {
+            Some(request) => break request,
+            None => eventually.look_again().await,
+        }
+    };
+    let question = request.body["messages"][1]["content"].as_str().expect("a text");
+    let line = |text: &str| question.lines().find(|line| line.contains(text)).unwrap_or_else(|| panic!("{question}"));
+    assert!(line("A poisoned answer.").contains("\"untrusted\":true"), "{question}");
+    assert!(!line("A fine answer.").contains("\"untrusted\":true"), "{question}");
+}

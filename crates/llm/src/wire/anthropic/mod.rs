@@ -7,12 +7,12 @@ mod stream;
 use crate::ModelRequest;
 use crate::wire::Call;
 
-pub(super) fn call(request: &ModelRequest) -> Call {
+pub(super) fn call(is_vendors_own: bool, request: &ModelRequest) -> Call {
     Call {
         path: vec!["messages".to_owned()],
         query: None,
         body: serde_json::to_vec(&request::body(request)),
         decoder: Box::new(stream::MessagesDecoder::new(request)),
-        may_have_think_tags: false,
+        may_have_think_tags: !is_vendors_own,
     }
 }

@@ -11,7 +11,7 @@ use crate::wire::calls::Calls;
 use crate::wire::finish::read_finish_reason;
 use crate::wire::opaque::OpaqueReasoning;
 use crate::wire::usage::{Convention, TokenCounts};
-use crate::wire::{Decoder, Progress, lenient, parse, push_reasoning, push_text, reported};
+use crate::wire::{Decoder, Progress, lenient, parse, progress, push_reasoning, push_text, reported};
 use crate::{Finish, FinishReason, ModelEvent, ModelRequest, Vendor};
 
 /// Where the thinking blocks of an answer are kept.
@@ -143,8 +143,9 @@ impl MessagesDecoder {
 impl Decoder for MessagesDecoder {
     fn decode(&mut self, data: &str, out: &mut VecDeque<ModelEvent>) -> Result<Progress, Complaint> {
         if data.trim().is_empty() {
-            return Ok(Progress::More);
+            return Ok(Progress::Metadata);
         }
+        let before = (out.len(), self.calls.bytes());
         match parse::<Event>(data)? {
             Event::MessageStart { message } => {
                 self.counts.update(&message.and_then(|message| message.usage).unwrap_or_default());
@@ -175,7 +176,7 @@ impl Decoder for MessagesDecoder {
             }
             Event::Error { error } => return Err(reported(&error)),
         }
-        Ok(Progress::More)
+        Ok(progress(before, (out.len(), self.calls.bytes())))
     }
 
     fn has_finish_reason(&self) -> bool {

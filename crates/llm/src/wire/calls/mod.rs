@@ -53,6 +53,11 @@ impl Calls {
         self.open.is_empty()
     }
 
+    /// Size of what came so far.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Begins a call. `initial` is its input where the format sends it whole.
     pub(super) fn begin(
         &mut self,

@@ -14,13 +14,15 @@ fn read(fragments: &[(u64, &str, &str, &str)]) -> Vec<(String, Value)> {
     calls.take().into_iter().map(|finished| (finished.call.name, finished.call.input)).collect()
 }
 
+/// What it is about, the fragments, and the calls that they make up.
+type Case<'a> = (&'a str, &'a [(u64, &'a str, &'a str, &'a str)], &'a [(&'a str, Value)]);
+
 #[test]
 fn fragments_are_assigned_to_their_calls() {
     let (oslo, rome) = (r#"{"city":"Oslo"}"#, r#"{"city":"Rome"}"#);
     let both = [("weather", json!({"city": "Oslo"})), ("weather", json!({"city": "Rome"}))];
     let one = &both[..1];
-    type Fragments<'a> = &'a [(u64, &'a str, &'a str, &'a str)];
-    let cases: &[(&str, Fragments<'_>, &[(&str, Value)])] = &[
+    let cases: &[Case<'_>] = &[
         ("standard", &[(0, "a", "weather", ""), (0, "", "", oslo), (1, "b", "weather", ""), (1, "", "", rome)], &both),
         ("one index, ids", &[(0, "a", "weather", oslo), (0, "b", "weather", rome)], &both),
         ("one index, no ids", &[(0, "", "weather", oslo), (0, "", "weather", rome)], &both),

@@ -8,7 +8,7 @@ mod stream;
 use crate::ModelRequest;
 use crate::wire::Call;
 
-pub(super) fn call(request: &ModelRequest) -> Call {
+pub(super) fn call(is_vendors_own: bool, request: &ModelRequest) -> Call {
     // The SDK takes `gemini-…` as well as `models/gemini-…`, `tunedModels/…`. Any other slash
     // belongs to the name and is encoded: a name must not lead to another endpoint.
     let (collection, name) = match request.model.split_once('/') {
@@ -20,6 +20,6 @@ pub(super) fn call(request: &ModelRequest) -> Call {
         query: Some(("alt", "sse")),
         body: serde_json::to_vec(&request::body(request)),
         decoder: Box::new(stream::ContentDecoder::new(request)),
-        may_have_think_tags: false,
+        may_have_think_tags: !is_vendors_own,
     }
 }

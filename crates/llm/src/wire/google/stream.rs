@@ -10,7 +10,7 @@ use crate::wire::calls::Calls;
 use crate::wire::finish::read_finish_reason;
 use crate::wire::opaque::{OpaqueReasoning, keep_with_call};
 use crate::wire::usage::{Convention, TokenCounts};
-use crate::wire::{Decoder, Progress, lenient, parse, push_reasoning, push_text, reported};
+use crate::wire::{Decoder, Progress, lenient, parse, progress, push_reasoning, push_text, reported};
 use crate::{Finish, FinishReason, ModelEvent, ModelRequest, Vendor};
 
 pub(super) struct ContentDecoder {
@@ -102,8 +102,9 @@ impl ContentDecoder {
 impl Decoder for ContentDecoder {
     fn decode(&mut self, data: &str, out: &mut VecDeque<ModelEvent>) -> Result<Progress, Complaint> {
         if data.trim().is_empty() {
-            return Ok(Progress::More);
+            return Ok(Progress::Metadata);
         }
+        let before = (out.len(), self.calls.bytes());
         let chunk: Chunk = parse(data)?;
         if let Some(error) = chunk.error {
             return Err(reported(&error));
@@ -123,7 +124,7 @@ impl Decoder for ContentDecoder {
         if chunk.prompt_feedback.is_some_and(|feedback| feedback.block_reason.is_some()) {
             self.reason = Some(FinishReason::ContentFilter);
         }
-        Ok(Progress::More)
+        Ok(progress(before, (out.len(), self.calls.bytes())))
     }
 
     fn has_finish_reason(&self) -> bool {

@@ -11,7 +11,7 @@ use crate::wire::calls::{Calls, Fragment};
 use crate::wire::finish::read_finish_reason;
 use crate::wire::opaque::{OpaqueReasoning, keep_with_call};
 use crate::wire::usage::{Convention, TokenCounts};
-use crate::wire::{Decoder, Progress, lenient, parse, push_reasoning, push_text, reported};
+use crate::wire::{Decoder, Progress, lenient, parse, progress, push_reasoning, push_text, reported};
 use crate::{Finish, FinishReason, ModelEvent, ModelRequest, Vendor};
 
 pub(super) struct ChatDecoder {
@@ -216,12 +216,13 @@ impl Decoder for ChatDecoder {
     fn decode(&mut self, data: &str, out: &mut VecDeque<ModelEvent>) -> Result<Progress, Complaint> {
         let data = data.trim();
         if data.is_empty() {
-            return Ok(Progress::More);
+            return Ok(Progress::Metadata);
         }
         if data.eq_ignore_ascii_case("[DONE]") {
             self.is_marked_done = true;
             return Ok(Progress::End);
         }
+        let before = (out.len(), self.calls.bytes());
         let chunk: Chunk = parse(data)?;
         let (groq_usage, groq_error) = chunk.x_groq.map_or((None, None), |part| (part.usage, part.error));
         if let Some(error) = chunk.error.or(groq_error) {
@@ -247,7 +248,7 @@ impl Decoder for ChatDecoder {
         for usage in [chunk.usage, groq_usage].into_iter().flatten() {
             self.counts.update(&usage);
         }
-        Ok(Progress::More)
+        Ok(progress(before, (out.len(), self.calls.bytes())))
     }
 
     fn has_finish_reason(&self) -> bool {
