@@ -66,4 +66,5 @@ pub const MIGRATIONS: &[Migration] = &[
     migration!(39, "page_sessions", "0039_page_sessions"),
     migration!(40, "untrusted_sources", "0040_untrusted_sources"),
     migration!(41, "channel_owners", "0041_channel_owners"),
+    migration!(42, "session_waits", "0042_session_waits"),
 ];

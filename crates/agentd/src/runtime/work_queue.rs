@@ -1,6 +1,7 @@
 //! Leased queues whose items are worked on beside their worker, each in a task of its own under a permit: what has
 //! begun is not cut off when the workers stop.
 
+use std::collections::HashMap;
 use std::error::Error;
 use std::iter::successors;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use agentd_base::{Backoff, DomainError, ErrorKind, Timestamp, trace};
 use agentd_store::{Lease, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tracing::Instrument as _;
@@ -30,8 +32,28 @@ const LONGEST_DELAY: Duration = Duration::from_secs(24 * 3600);
 pub struct WorkQueue {
     name: &'static str,
     permits: ConcurrencyLimit,
+    /// How many items of each lane are held here.
+    lanes: Arc<Mutex<HashMap<String, usize>>>,
     next_due: NextDue,
     wake: Arc<Notify>,
+}
+
+/// An item of a lane that is held here, until it is dropped.
+struct InLane {
+    lanes: Arc<Mutex<HashMap<String, usize>>>,
+    lane: String,
+}
+
+impl Drop for InLane {
+    fn drop(&mut self) {
+        let mut lanes = self.lanes.lock();
+        if let Some(held) = lanes.get_mut(&self.lane) {
+            *held -= 1;
+            if *held == 0 {
+                lanes.remove(&self.lane);
+            }
+        }
+    }
 }
 
 impl WorkQueue {
@@ -46,7 +68,22 @@ impl WorkQueue {
                 woken.notify_one();
             }
         }));
-        Self { name, permits: ConcurrencyLimit::new(at_once), next_due: NextDue::default(), wake }
+        Self {
+            name,
+            permits: ConcurrencyLimit::new(at_once),
+            lanes: Arc::default(),
+            next_due: NextDue::default(),
+            wake,
+        }
+    }
+
+    fn enter_lane(&self, lane: &str) -> InLane {
+        *self.lanes.lock().entry(lane.to_owned()).or_default() += 1;
+        InLane { lanes: Arc::clone(&self.lanes), lane: lane.to_owned() }
+    }
+
+    fn full_lanes(&self, limit: usize) -> Vec<String> {
+        self.lanes.lock().iter().filter(|(_, held)| **held >= limit).map(|(lane, _)| lane.clone()).collect()
     }
 
     /// Waits until nothing of it is under way here, `limit` at most.
@@ -120,6 +157,8 @@ pub trait HandlesItems: Clone + Send + Sync + 'static {
     const WORKER: &'static str;
     /// Renewed while an item is held, so that a daemon that died holds nothing for long.
     const LEASE: Duration;
+    /// Items of one lane after which no more of it are claimed here: a claim takes as many again at most.
+    const LANE_LIMIT: usize = usize::MAX;
 
     fn context(&self) -> &AppContext;
 
@@ -215,19 +254,27 @@ impl<H: HandlesItems> QueueWorker<H> {
             let due = context.db.read().await?.next_due(queue.name).await?;
             queue.next_due.note(due);
             if free > 0 && due.is_some_and(|due| due <= context.clock.now()) {
-                let limit = u32::try_from(free).unwrap_or(1);
-                for lease in context.db.claim(queue.name, &context.instance, limit, H::LEASE).await? {
+                let limit = u32::try_from(free.min(H::LANE_LIMIT)).unwrap_or(1);
+                let full = queue.full_lanes(H::LANE_LIMIT);
+                let claimed = context.db.claim_outside(queue.name, &context.instance, limit, H::LEASE, full).await?;
+                for lease in claimed {
                     items += 1;
+                    let lane = lease.lane().map(|lane| queue.enter_lane(lane));
                     let (handler, permit, trace) = (self.0.clone(), queue.permits.take(), lease.trace);
                     let trace_id = trace.map(|trace| tracing::field::display(trace.trace_id));
                     let span = tracing::info_span!("claim", item = %lease.id, trace_id);
                     let work = async move {
                         attempt(&handler, lease).await;
+                        drop(lane);
                         drop(permit);
                     };
                     tokio::spawn(trace::within(trace, work).instrument(span));
                 }
             }
+        }
+        // A claim that was bounded by the limit of lanes may have left some for which there are permits.
+        if items >= H::LANE_LIMIT as u64 && queue.permits.free() > 0 {
+            return Ok(WorkerReport::more(items));
         }
         Ok(WorkerReport { items, has_more: queue.permits.settle(Some(&queue.wake), LONGEST_WAIT).await })
     }

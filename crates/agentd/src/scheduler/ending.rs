@@ -21,8 +21,6 @@ use crate::settings::{VaultError, open_url};
 
 /// Who keeps the replies of runs.
 pub(super) const TRANSCRIPT: &str = "scheduler";
-/// Newest runs of a job that are kept, however many there were.
-const RUNS_KEPT: u32 = 1_000;
 
 impl TurnSink for Scheduler {
     fn name(&self) -> &'static str {
@@ -152,9 +150,7 @@ impl Scheduler {
                     Err(error) => tracing::error!(run = %run.id, code = error.code(), %error, "an output is not sent"),
                 }
             }
-            if job.run_count.is_multiple_of(64) {
-                runs::trim_runs(tx, &job.id, RUNS_KEPT).await?;
-            }
+            self.note_grown(&job.id);
         }
         for (chain_run, chain) in chains::note_step_ended(tx, &run.id, outcome.status).await? {
             if let Some(chain) = chains::find_chain(tx, &chain).await? {

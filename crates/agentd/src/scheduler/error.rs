@@ -1,5 +1,7 @@
 //! Why a job, a run or a chain could not be made, found or changed.
 
+use std::time::Duration;
+
 use agentd_base::{DomainError, ErrorKind, FieldProblem};
 use agentd_store::StoreError;
 
@@ -8,6 +10,9 @@ use crate::agents::AgentError;
 use crate::engine::{EngineError, NoAnswer};
 use crate::notify::NotifyError;
 use crate::projects::ProjectError;
+
+/// When it is worth trying again while too many runs of a job are open.
+const RETRY_OPEN_RUNS: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
 pub enum SchedulerError {
@@ -25,6 +30,8 @@ pub enum SchedulerError {
     NeverDue,
     #[error("the job is under way in run `{run_id}`; wait for its end, cancel it, or set `overlap` to another policy")]
     RunInProgress { run_id: String },
+    #[error("run limit of the job reached ({limit} open runs); wait until some have ended, or cancel them")]
+    TooManyOpenRuns { limit: usize },
     #[error("the run is over already, it is {}", .status.as_str())]
     RunOver { status: RunStatus },
     #[error("the job is part of the chain `{chain}`; delete that first")]
@@ -88,6 +95,7 @@ impl DomainError for SchedulerError {
             | Self::InChain { .. }
             | Self::TooManyJobs { .. }
             | Self::TooManyOfAgent { .. } => ErrorKind::Conflict,
+            Self::TooManyOpenRuns { .. } => ErrorKind::TooMany(RETRY_OPEN_RUNS),
             Self::NotUnderstood { .. } => ErrorKind::Invalid(Vec::new()),
             Self::NoAnswer { .. } => ErrorKind::Upstream,
             Self::Agent(error) => error.kind(),
@@ -107,6 +115,7 @@ impl DomainError for SchedulerError {
             Self::WrongState { .. } => "wrong_state",
             Self::NeverDue => "never_due",
             Self::RunInProgress { .. } => "run_in_progress",
+            Self::TooManyOpenRuns { .. } => "too_many_open_runs",
             Self::RunOver { .. } => "run_over",
             Self::InChain { .. } => "job_in_chain",
             Self::TooManyJobs { .. } | Self::TooManyOfAgent { .. } => "too_many_jobs",

@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 
 use super::ending::TRANSCRIPT;
 use super::model::run::Outcome;
-use super::model::{Job, Run, RunDelivery, RunStatus, condition};
+use super::model::{Job, Run, RunDelivery, RunId, RunStatus, condition};
 use super::prompt;
 use super::service::Scheduler;
 use super::store::{claims, jobs, runs};
@@ -122,7 +122,7 @@ impl StartRuns {
             if let (Some(slot), 0) = (run.scheduled_for, run.attempt) {
                 scheduler.counts().note_lateness(now.since(slot));
             }
-            let place = RunPermit::take(scheduler);
+            let place = RunPermit::take(scheduler, &run);
             // In a task of its own: a turn takes its time, and what has begun is not cut off with the worker.
             tokio::spawn(async move { carry_out(place, run).await });
         }
@@ -130,21 +130,31 @@ impl StartRuns {
     }
 }
 
-/// One of the runs that this process holds; it is let go of when dropped.
-struct RunPermit(Scheduler);
+/// One of the runs that this process holds; released when dropped. Its claim is renewed until it has a session.
+struct RunPermit {
+    scheduler: Scheduler,
+    claim: (RunId, u32),
+}
 
 impl RunPermit {
-    fn take(scheduler: &Scheduler) -> Self {
+    fn take(scheduler: &Scheduler, run: &Run) -> Self {
+        let claim = (run.id.clone(), run.fence);
         scheduler.running().send_modify(|running| *running += 1);
-        Self(scheduler.clone())
+        scheduler.claims().lock().insert(claim.clone());
+        Self { scheduler: scheduler.clone(), claim }
+    }
+
+    fn stop_renewing(&self) {
+        self.scheduler.claims().lock().remove(&self.claim);
     }
 }
 
 impl Drop for RunPermit {
     fn drop(&mut self) {
-        self.0.running().send_modify(|running| *running -= 1);
+        self.stop_renewing();
+        self.scheduler.running().send_modify(|running| *running -= 1);
         // What waited for the end of this one may begin.
-        self.0.run_wake().notify_one();
+        self.scheduler.run_wake().notify_one();
     }
 }
 
@@ -177,9 +187,10 @@ impl From<EngineError> for NoTurn {
 }
 
 async fn carry_out(place: RunPermit, run: Run) {
-    let scheduler = &place.0;
+    let scheduler = &place.scheduler;
     let written = match begin(scheduler, &run).await {
         Ok((session, background)) => {
+            place.stop_renewing();
             scheduler.engine().wait_until_let_go(&session).await;
             drop(background);
             return;
@@ -193,7 +204,8 @@ async fn carry_out(place: RunPermit, run: Run) {
         Err(NoTurn::Ended(outcome, code)) => scheduler.end_without_turn(run.clone(), outcome, code).await,
     };
     if let Err(error) = written {
-        tracing::warn!(run = %run.id, %error, "what became of a run could not be stored; it is claimed again later");
+        // The claim ends by itself when it is renewed no more.
+        tracing::warn!(run = %run.id, %error, "failed to store the outcome of a run; its claim expires");
     }
 }
 

@@ -11,20 +11,23 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
 use super::execute::LEASE;
-use super::model::{Run, StopReason};
+use super::model::{Run, RunId, StopReason};
 use super::service::Scheduler;
 use super::store::{chains, claims, jobs, runs};
-use crate::engine::{EngineError, cancel_session};
+use crate::engine::{EngineError, Session, cancel_session};
 use crate::runtime::{NextDue, Worker, WorkerError, WorkerReport};
 
 const HEARTBEAT: Duration = Duration::from_secs(10);
 const BETWEEN_PURGES: Duration = Duration::from_secs(60);
 const OVERDUE_A_BATCH: u32 = 50;
 const ROWS_A_BATCH: u32 = 500;
+const JOBS_A_BATCH: usize = 50;
+/// Newest runs of a job that are kept, however many there were.
+const RUNS_KEPT: u32 = 1_000;
 /// How long runs are kept after their end.
 const KEPT: Duration = Duration::from_secs(30 * 86_400);
-/// The time in which a run waits for its owner is not its own; it is looked at again after this.
-const WHILE_WAITING: Duration = Duration::from_secs(60);
+/// A run that waits for its owner is checked again after the time that it has left, within these bounds.
+const WAITING_CHECK: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(60);
 
 /// Needs no lease: doing its work twice changes nothing.
 #[derive(Debug)]
@@ -91,9 +94,7 @@ impl RunMaintenance {
         let context = self.scheduler.context();
         let now = context.clock.now();
         if *self.scheduler.running().borrow() > 0 && is_time(&self.last_heartbeat, now, HEARTBEAT) {
-            let owner = Arc::clone(&context.instance);
-            let renew = async move |tx: &mut Tx| claims::renew_claims(tx, &owner, tx.clock().now() + LEASE).await;
-            context.db.write_relaxed::<_, StoreError, _>(renew).await?;
+            self.renew_claims().await?;
         }
         let mut read = context.db.read().await?;
         let next = claims::next_deadline(&mut read).await?;
@@ -119,35 +120,98 @@ impl RunMaintenance {
                 Ok::<_, StoreError>(WorkerReport::batches(&[jobs, runs, chain_runs], ROWS_A_BATCH))
             };
             let purged = context.db.write(purge).await?;
-            if purged.has_more {
+            let trimmed = self.trim_runs().await?;
+            if purged.has_more || trimmed.has_more {
                 self.last_purge.store(0, Ordering::Relaxed);
             }
-            report = report.and(purged);
+            report = report.and(purged).and(trimmed);
         }
         Ok(report)
+    }
+
+    /// A claim that no task of this process holds any more is left to expire, so that the run is claimed again.
+    async fn renew_claims(&self) -> Result<(), WorkerError> {
+        let context = self.scheduler.context();
+        let claimed: Vec<RunId> = self.scheduler.claims().lock().iter().map(|(run, _)| run.clone()).collect();
+        if claimed.is_empty() {
+            return Ok(());
+        }
+        let owner = Arc::clone(&context.instance);
+        let renew = async move |tx: &mut Tx| {
+            let until = tx.clock().now() + LEASE;
+            claims::renew_claims(tx, &owner, &claimed, until).await
+        };
+        Ok(context.db.write_relaxed::<_, StoreError, _>(renew).await?)
+    }
+
+    /// Deletes the oldest runs of jobs that have too many.
+    async fn trim_runs(&self) -> Result<WorkerReport, WorkerError> {
+        let grown = self.scheduler.take_grown(JOBS_A_BATCH);
+        if grown.is_empty() {
+            return Ok(WorkerReport::IDLE);
+        }
+        let is_full = grown.len() == JOBS_A_BATCH;
+        let trim = async move |tx: &mut Tx| {
+            let mut unfinished = Vec::new();
+            let mut trimmed = 0;
+            for job in &grown {
+                let gone = runs::trim_runs(tx, job, RUNS_KEPT, ROWS_A_BATCH).await?;
+                trimmed += gone;
+                if gone == u64::from(ROWS_A_BATCH) {
+                    unfinished.push(job.clone());
+                }
+            }
+            Ok::<_, StoreError>((trimmed, unfinished))
+        };
+        let (items, unfinished) = self.scheduler.context().db.write(trim).await?;
+        unfinished.iter().for_each(|job| self.scheduler.note_grown(job));
+        Ok(WorkerReport { items, has_more: is_full || !unfinished.is_empty() })
     }
 
     async fn end_overdue(&self, run: &Run, now: Timestamp) -> Result<(), WorkerError> {
         let Some(session) = &run.session_id else { return Ok(()) };
         let engine = self.scheduler.engine();
-        let is_waiting = match engine.get(session).await {
-            Ok(session) => session.waiting_since.is_some(),
-            Err(EngineError::NotFound { .. }) => false,
+        let until = match engine.get(session).await {
+            Ok(session) => self.extended_deadline(run, &session, now).await?,
+            Err(EngineError::NotFound { .. }) => None,
             Err(error) => return Err(error.into()),
         };
         let (id, session) = (run.id.clone(), session.clone());
         let work = async move |tx: &mut Tx| {
-            if is_waiting {
-                return claims::extend_deadline(tx, &id, now + WHILE_WAITING).await;
+            if let Some(until) = until {
+                return claims::extend_deadline(tx, &id, until).await;
             }
             runs::request_stop(tx, &id, StopReason::Timeout).await?;
             cancel_session(tx, &session).await
         };
         self.scheduler.context().db.write::<_, StoreError, _>(work).await?;
-        if !is_waiting && let Some(session) = &run.session_id {
+        if until.is_none()
+            && let Some(session) = &run.session_id
+        {
             engine.await_cancelled(session).await;
             self.scheduler.settle_lost(run, session).await?;
         }
         Ok(())
+    }
+
+    /// When the attempt is checked next; `None` when its time is up. The time in which it waited for its owner does not
+    /// count.
+    async fn extended_deadline(
+        &self,
+        run: &Run,
+        session: &Session,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>, WorkerError> {
+        let job = jobs::find_job(&mut self.scheduler.context().db.read().await?, &run.job_id).await?;
+        let Some(job) = job else { return Ok(None) };
+        let limit = Duration::from_secs(u64::from(job.time_limit_seconds));
+        let waiting = session.waiting_since.map(|since| now.since(since));
+        let deadline = session.started_at + limit + session.waited + waiting.unwrap_or_default();
+        let left = deadline.since(now);
+        Ok(match waiting {
+            Some(_) => Some(now + left.clamp(*WAITING_CHECK.start(), *WAITING_CHECK.end())),
+            None if left > Duration::ZERO => Some(deadline),
+            None => None,
+        })
     }
 }

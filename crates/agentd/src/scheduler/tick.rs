@@ -137,6 +137,9 @@ impl Scheduler {
                     }
                 }
             }
+            if !one.runs.is_empty() {
+                self.note_grown(&one.job.id);
+            }
             // Nothing is left of a job of one date whose slot was left out.
             if one.plan.next_run_at.is_none() && !has_run {
                 jobs::close_job(tx, &one.job.id, JobStatus::Completed).await?;

@@ -25,6 +25,8 @@ pub use self::model::{Enqueued, Item, ItemId, ItemStatus, Lease, NewItem, QueueS
 use crate::read::Read;
 use crate::{Args, Db, StoreError, Tx, args};
 
+/// Ends the name of a lane in a deduplication key.
+const LANE_END: char = '/';
 /// Longer error texts are cut: they are for people.
 const ERROR_BYTES: usize = 2_000;
 
@@ -79,16 +81,39 @@ impl Tx {
         limit: u32,
         lease: Duration,
     ) -> Result<Vec<Lease>, StoreError> {
+        self.claim_outside(queue, owner, limit, lease, &[]).await
+    }
+
+    /// As [`claim`](Self::claim), without the items of these lanes.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn claim_outside(
+        &mut self,
+        queue: &str,
+        owner: &str,
+        limit: u32,
+        lease: Duration,
+        lanes: &[String],
+    ) -> Result<Vec<Lease>, StoreError> {
         let now = self.clock().now();
+        let mut values = args![queue, now, limit, owner, now + lease];
+        let outside: String = lanes
+            .iter()
+            .map(|lane| {
+                let prefix = values.push(format!("{lane}{LANE_END}"));
+                format!(" AND SUBSTR(COALESCE(dedup_key, ''), 1, LENGTH(${prefix})) <> ${prefix}")
+            })
+            .collect();
         let sql = format!(
             "WITH due AS MATERIALIZED (SELECT id FROM queue WHERE queue = $1 AND status IN ('pending', 'leased') \
-             AND due_at <= $2 ORDER BY due_at, id LIMIT $3 {skip_locked}) \
+             AND due_at <= $2{outside} ORDER BY due_at, id LIMIT $3 {skip_locked}) \
              UPDATE queue SET status = 'leased', owner = $4, attempt = attempt + 1, fence = fence + 1, \
              due_at = $5, updated_at = $2 \
              WHERE id IN (SELECT id FROM due) RETURNING {COLUMNS}",
             skip_locked = self.dialect().skip_locked(),
         );
-        let rows = self.fetch_all(sql, args![queue, now, limit, owner, now + lease]).await?;
+        let rows = self.fetch_all(sql, values).await?;
         let mut leases = Vec::with_capacity(rows.len());
         for row in rows {
             let item = Item::from_row(&row)?;
@@ -310,11 +335,26 @@ impl Db {
     /// # Errors
     /// What the database refuses.
     pub async fn claim(&self, queue: &str, owner: &str, limit: u32, lease: Duration) -> Result<Vec<Lease>, StoreError> {
+        self.claim_outside(queue, owner, limit, lease, Vec::new()).await
+    }
+
+    /// [`Tx::claim_outside`] in a transaction of its own.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn claim_outside(
+        &self,
+        queue: &str,
+        owner: &str,
+        limit: u32,
+        lease: Duration,
+        lanes: Vec<String>,
+    ) -> Result<Vec<Lease>, StoreError> {
         use crate::job::{Durability, Isolation, Plan};
         let (queue, owner) = (queue.to_owned(), owner.to_owned());
         // A claim that a power cut takes back is simply made again.
         let plan = Plan { durability: Durability::Relaxed, isolation: Isolation::ReadCommitted };
-        self.run(plan, async move |tx: &mut Tx| tx.claim(&queue, &owner, limit, lease).await).await
+        self.run(plan, async move |tx: &mut Tx| tx.claim_outside(&queue, &owner, limit, lease, &lanes).await).await
     }
 
     /// Tells when a queue may have work. It only wakes; [`Read::next_due`] says how long to sleep.

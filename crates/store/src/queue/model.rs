@@ -4,6 +4,7 @@ use agentd_base::Timestamp;
 use agentd_base::trace::TraceContext;
 use serde::de::DeserializeOwned;
 
+use super::LANE_END;
 use crate::row::Row;
 use crate::value::{FromValue, IntoValue, Kind, Value, ValueError};
 use crate::{StoreError, stored_ids};
@@ -19,7 +20,8 @@ stored_ids!(ItemId);
 #[derive(Debug, Clone)]
 pub struct NewItem {
     pub queue: String,
-    /// At most one item of the queue has it.
+    /// At most one item of the queue has it. What precedes the first `/` names the item's lane, see
+    /// [`Tx::claim_outside`](crate::Tx::claim_outside).
     pub dedup_key: Option<String>,
     pub payload: serde_json::Value,
     /// Not before.
@@ -163,6 +165,12 @@ pub struct Lease {
 }
 
 impl Lease {
+    /// The lane of the item, if it is in one.
+    #[must_use]
+    pub fn lane(&self) -> Option<&str> {
+        Some(self.dedup_key.as_deref()?.split_once(LANE_END)?.0)
+    }
+
     /// The payload as a `T`.
     ///
     /// # Errors

@@ -333,3 +333,21 @@ fn the_queue_behaves_like_its_model() {
         runtime.block_on(test_db.end()).unwrap();
     }
 }
+
+#[tokio::test]
+async fn items_of_a_busy_lane_are_passed_over() {
+    on_each(async |test_db| {
+        let db = &test_db.db;
+        for key in [Some("a/1"), Some("a/2"), Some("ab/1"), None, Some("b/1")] {
+            enqueue(db, item(db, "lanes", key, 3)).await;
+        }
+        let lanes = vec!["a".to_owned(), "c".to_owned()];
+        let leases = db.claim_outside("lanes", "worker", 10, LEASE, lanes).await.unwrap();
+        let mut found: Vec<_> = leases.iter().map(Lease::lane).collect();
+        found.sort_unstable();
+        assert_eq!(found, [None, Some("ab"), Some("b")]);
+        let rest = db.claim("lanes", "worker", 10, LEASE).await.unwrap();
+        assert_eq!(rest.iter().map(Lease::lane).collect::<Vec<_>>(), [Some("a"), Some("a")]);
+    })
+    .await;
+}

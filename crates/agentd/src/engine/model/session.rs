@@ -1,5 +1,7 @@
 //! Sessions: the log of one turn each.
 
+use std::time::Duration;
+
 use agentd_base::Timestamp;
 use serde::Serialize;
 use serde_json::json;
@@ -69,6 +71,8 @@ pub struct Session {
     pub completed_at: Option<Timestamp>,
     /// Since when it waits for an approval; nobody holds it then.
     pub waiting_since: Option<Timestamp>,
+    /// How long it waited for approvals before, in all.
+    pub waited: Duration,
     pub trace: TurnTrace,
 }
 

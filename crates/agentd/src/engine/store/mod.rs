@@ -20,7 +20,8 @@ const BATCHES: [usize; 4] = [64, 16, 4, 1];
 
 const COLUMNS: &str = "id, agent_id, origin, job_id, run_id, key_id, project_id, conversation_id, message_id, transcript, \
     provider, model, \
-    prompt_tokens_estimate, status, error_code, owner, started_at, completed_at, waiting_since, traceparent";
+    prompt_tokens_estimate, status, error_code, owner, started_at, completed_at, waiting_since, waited_micros, \
+    traceparent";
 
 fn session(row: &Row) -> Result<Session, StoreError> {
     let id: SessionId = row.get("id")?;
@@ -47,6 +48,7 @@ fn session(row: &Row) -> Result<Session, StoreError> {
         started_at: row.get("started_at")?,
         completed_at: row.get("completed_at")?,
         waiting_since: row.get("waiting_since")?,
+        waited: Duration::from_micros(row.get::<u64>("waited_micros")?),
     })
 }
 

@@ -42,13 +42,15 @@ pub(in crate::engine) async fn claim(
     owner: &str,
     lease: Duration,
 ) -> Result<bool, StoreError> {
-    let until = tx.clock().now() + lease;
+    let now = tx.clock().now();
     let claimed = tx
         .execute(
-            "UPDATE sessions SET waiting_since = NULL, owner = $2, lease_until = $3 \
+            "UPDATE sessions SET waited_micros = waited_micros + \
+             CASE WHEN waiting_since < $4 THEN $4 - waiting_since ELSE 0 END, \
+             waiting_since = NULL, owner = $2, lease_until = $3 \
              WHERE id = $1 AND status = 'running' AND waiting_since IS NOT NULL AND (cancel_requested = 1 OR NOT EXISTS \
              (SELECT 1 FROM approvals WHERE session_id = $1 AND approvals.status = 'pending'))",
-            args![id, owner, until],
+            args![id, owner, now + lease, now],
         )
         .await?;
     Ok(claimed == 1)

@@ -127,6 +127,7 @@ impl EngineState {
             started_at: self.context.clock.now(),
             completed_at: None,
             waiting_since: None,
+            waited: Duration::ZERO,
         };
         Ok(Prepared {
             session,

@@ -294,10 +294,12 @@ impl Job {
         url_secrets
     }
 
-    /// Starts counting anew at `now`: the first slot is the next one after it. Answers whether there is one.
+    /// Restarts counting at `now`: the next slot is the first one after it. Returns whether there is one.
+    ///
+    /// After a clock that was ahead this goes back behind slots that were handed out; those have a row each, so none of
+    /// them gets a second run.
     pub(in crate::scheduler) fn count_from(&mut self, now: Timestamp) -> bool {
-        // Never back behind a slot that was handed out, whatever the clock does.
-        self.counted_from = self.counted_from.max(now);
+        self.counted_from = now;
         self.next_run_at = self.schedule.next_after(self.counted_from, self.counted_from);
         self.next_run_at.is_some()
     }

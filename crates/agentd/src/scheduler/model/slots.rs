@@ -13,6 +13,8 @@ use super::job::{Job, JobStatus, OverlapPolicy};
 pub(in crate::scheduler) const GRACE: Duration = Duration::from_secs(60);
 /// Runs that `run_all` makes up for at once, and of a job that wait in line for it.
 pub(in crate::scheduler) const MOST_CAUGHT_UP: usize = 10;
+/// Runs of a job that are open at once, so that no job takes the runs of the others.
+pub(in crate::scheduler) const MAX_OPEN_RUNS: usize = 100;
 /// Missed slots that stay visible as skipped runs, the newest ones.
 const MOST_SHOWN: usize = 10;
 
@@ -74,6 +76,9 @@ pub(in crate::scheduler) fn plan(job: &Job, open: Open, now: Timestamp) -> Plan 
             // A daemon that is always late must not let the line grow.
             _ if waits_in_line && open.pending >= MOST_CAUGHT_UP => Some(missed_reason(job.misfire)),
             _ if waits_in_line || !is_busy => None,
+            OverlapPolicy::Allow if open.running + open.pending >= MAX_OPEN_RUNS => {
+                Some(format!("{MAX_OPEN_RUNS} runs of the job were open already"))
+            }
             OverlapPolicy::Allow => None,
             OverlapPolicy::Skip => Some("the run before was still under way".to_owned()),
             OverlapPolicy::BufferOne if open.pending > 0 => {
@@ -143,6 +148,8 @@ mod tests {
             (OverlapPolicy::BufferOne, BUSY, 1),
             (OverlapPolicy::BufferOne, FULL, 0),
             (OverlapPolicy::Allow, FULL, 1),
+            (OverlapPolicy::Allow, Open { running: 8, pending: MAX_OPEN_RUNS - 9 }, 1),
+            (OverlapPolicy::Allow, Open { running: 8, pending: MAX_OPEN_RUNS - 8 }, 0),
             (OverlapPolicy::CancelOther, FULL, 1),
         ] {
             let plan = plan(&job(600, overlap, MisfirePolicy::RunOnce), open, at(600));

@@ -5,8 +5,9 @@ use agentd_store::{Recorder, Tx};
 
 use super::Scheduler;
 use crate::scheduler::error::SchedulerError;
+use crate::scheduler::model::slots::MAX_OPEN_RUNS;
 use crate::scheduler::model::{Chain, ChainCause, ChainEdge, ChainId, ChainRun, ChainRunId, JobId};
-use crate::scheduler::store::chains;
+use crate::scheduler::store::{chains, runs};
 
 /// A chain that is wanted.
 #[derive(Debug, Clone)]
@@ -74,7 +75,7 @@ impl Scheduler {
     /// Begins a run of the chain with all its roots.
     ///
     /// # Errors
-    /// `ChainNotFound`, or the store's refusal.
+    /// `ChainNotFound`, `TooManyOpenRuns` of a root, or the store's refusal.
     pub async fn trigger_chain(
         &self,
         id: &ChainId,
@@ -83,9 +84,13 @@ impl Scheduler {
         let (scheduler, id) = (self.clone(), id.clone());
         let work = async move |tx: &mut Tx| {
             let chain = chains::find_chain(tx, &id).await?.ok_or_else(|| SchedulerError::no_chain(id.as_str()))?;
+            let roots: Vec<JobId> = chain.roots().into_iter().cloned().collect();
+            let open = runs::list_open(tx, &roots).await?;
+            if roots.iter().any(|root| open.iter().filter(|run| run.job_id == *root).count() >= MAX_OPEN_RUNS) {
+                return Err(SchedulerError::TooManyOpenRuns { limit: MAX_OPEN_RUNS });
+            }
             let run = ChainRunId::generate(tx.ids());
             chains::insert_chain_run(tx, &run, &chain.id, ChainCause::Manual).await?;
-            let roots: Vec<JobId> = chain.roots().into_iter().cloned().collect();
             scheduler.begin_steps(tx, &run, &roots).await?;
             recorder.record(tx, &run).await?;
             Ok::<_, SchedulerError>(run)

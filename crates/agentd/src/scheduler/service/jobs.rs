@@ -227,6 +227,10 @@ impl Scheduler {
                     problems.add("schedule", "has no time left at which it could run");
                 }
             }
+            if job.status == JobStatus::Active && job.counted_from > now {
+                // The clock was ahead, and the job would wait until that time comes again.
+                job.count_from(now);
+            }
             let delivery_before = job.delivery.clone();
             let url = job.apply(&wanted.fields, &mut problems);
             scheduler.check_address(&job, delivery_before.as_ref(), &mut problems);

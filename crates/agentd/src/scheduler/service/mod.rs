@@ -8,6 +8,7 @@ mod runs;
 mod smart;
 mod statistics;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,12 +17,12 @@ use agentd_base::Timestamp;
 use agentd_schedule::{Language, Schedule, Zone};
 use agentd_store::{StoreError, Tx};
 use futures_util::future::{BoxFuture, LocalBoxFuture};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
 use super::activity::ActivitySource;
 use super::error::SchedulerError;
-use super::model::{Job, Run, RunCause, RunId, RunStatus, StopReason};
+use super::model::{Job, JobId, Run, RunCause, RunId, RunStatus, StopReason};
 use super::{events, store};
 use crate::agents::{AgentId, Agents, OwnsAgentData};
 use crate::engine::Engine;
@@ -73,6 +74,7 @@ impl RunCounts {
 }
 
 const PREPARED_AT_ONCE: usize = 8;
+const MAX_GROWN_JOBS: usize = 10_000;
 
 struct Inner {
     context: AppContext,
@@ -85,6 +87,10 @@ struct Inner {
     run_wake: Arc<tokio::sync::Notify>,
     /// Runs that this process holds.
     running: watch::Sender<usize>,
+    /// Those of them that have no session yet: their claims are renewed.
+    claims: Mutex<BTreeSet<(RunId, u32)>>,
+    /// Jobs that got runs since their oldest ones were trimmed.
+    grown: Mutex<BTreeSet<JobId>>,
     /// Runs that are being prepared at once: a thousand of them must not stand in the way of the next claim.
     preparing: tokio::sync::Semaphore,
     counts: RunCounts,
@@ -129,6 +135,8 @@ impl Scheduler {
             tick_wake: Arc::default(),
             run_wake: Arc::default(),
             running: watch::Sender::new(0),
+            claims: Mutex::default(),
+            grown: Mutex::default(),
             preparing: tokio::sync::Semaphore::new(PREPARED_AT_ONCE),
             counts: RunCounts::default(),
             activity: RwLock::default(),
@@ -201,6 +209,25 @@ impl Scheduler {
 
     pub(super) fn running(&self) -> &watch::Sender<usize> {
         &self.0.running
+    }
+
+    /// Claims of this process that have no session yet, each with its fence.
+    pub(super) fn claims(&self) -> &Mutex<BTreeSet<(RunId, u32)>> {
+        &self.0.claims
+    }
+
+    /// Remembers that a job got runs, so that its oldest are trimmed. One that is not remembered is so with its next run.
+    pub(super) fn note_grown(&self, job: &JobId) {
+        let mut grown = self.0.grown.lock();
+        if grown.len() < MAX_GROWN_JOBS {
+            grown.insert(job.clone());
+        }
+    }
+
+    /// Takes up to `limit` of the jobs whose runs are to be trimmed.
+    pub(super) fn take_grown(&self, limit: usize) -> Vec<JobId> {
+        let mut grown = self.0.grown.lock();
+        std::iter::from_fn(|| grown.pop_first()).take(limit).collect()
     }
 
     pub(super) fn preparing(&self) -> &tokio::sync::Semaphore {

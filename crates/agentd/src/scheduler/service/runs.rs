@@ -10,6 +10,7 @@ use crate::engine::EngineError;
 use crate::scheduler::error::SchedulerError;
 use crate::scheduler::events;
 use crate::scheduler::model::run::Outcome;
+use crate::scheduler::model::slots::MAX_OPEN_RUNS;
 use crate::scheduler::model::{
     FailedRun, JobId, OverlapPolicy, Run, RunCause, RunDelivery, RunId, RunStatus, StopReason,
 };
@@ -20,12 +21,16 @@ impl Scheduler {
     /// Plans a run for now, whatever the schedule and the job's status say.
     ///
     /// # Errors
-    /// `JobNotFound`; `RunInProgress` where the overlap policy has no room for it; or the store's refusal.
+    /// `JobNotFound`; `RunInProgress` where the overlap policy has no room for it; `TooManyOpenRuns`; or the store's
+    /// refusal.
     pub async fn trigger(&self, id: &JobId, recorder: Recorder<RunId>) -> Result<RunId, SchedulerError> {
         let (scheduler, id) = (self.clone(), id.clone());
         let work = async move |tx: &mut Tx| {
             let job = jobs::find_job(tx, &id).await?.ok_or_else(|| SchedulerError::no_job(id.as_str()))?;
             let open = runs::list_open(tx, std::slice::from_ref(&job.id)).await?;
+            if open.len() >= MAX_OPEN_RUNS && job.overlap != OverlapPolicy::CancelOther {
+                return Err(SchedulerError::TooManyOpenRuns { limit: MAX_OPEN_RUNS });
+            }
             let in_the_way = match job.overlap {
                 OverlapPolicy::Allow => None,
                 OverlapPolicy::Skip => open.first(),

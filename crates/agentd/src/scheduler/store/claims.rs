@@ -4,14 +4,17 @@
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_store::{Read, StoreError, Tx, args};
+use agentd_store::{Read, StoreError, Tx, args, in_list};
 
 use super::runs::{COLUMNS, run};
 use crate::engine::SessionId;
 use crate::scheduler::model::{Run, RunId};
 
-/// Claims up to `limit` runs that are due, the longest first: they are running from now on. Runs of a job go
-/// one after the other unless they may overlap.
+/// Runs of a job go one after the other unless they may overlap.
+const IS_ITS_TURN: &str = "(r.may_overlap = 1 OR NOT EXISTS (SELECT 1 FROM job_runs o WHERE o.job_id = r.job_id \
+    AND o.status IN ('pending', 'running') AND o.id <> r.id AND (o.status = 'running' OR o.id < r.id)))";
+
+/// Claims up to `limit` runs that are due, the longest first: they are running from now on.
 pub(in crate::scheduler) async fn claim_runs(
     tx: &mut Tx,
     owner: &str,
@@ -20,10 +23,7 @@ pub(in crate::scheduler) async fn claim_runs(
 ) -> Result<Vec<Run>, StoreError> {
     let now = tx.clock().now();
     let sql = format!(
-        "WITH due AS MATERIALIZED (SELECT r.id FROM job_runs r WHERE r.due_at <= $1 \
-         AND (r.may_overlap = 1 OR NOT EXISTS (SELECT 1 FROM job_runs o WHERE o.job_id = r.job_id \
-         AND o.status IN ('pending', 'running') AND o.id <> r.id AND (o.status = 'running' OR o.id < r.id))) \
-         ORDER BY r.due_at, r.id LIMIT $2 {skip_locked}) \
+        "WITH due AS MATERIALIZED (SELECT r.id FROM job_runs r WHERE r.due_at <= $1 AND {IS_ITS_TURN} ORDER BY r.due_at, r.id LIMIT $2 {skip_locked}) \
          UPDATE job_runs SET status = 'running', owner = $3, fence = fence + 1, due_at = $4, session_id = NULL, \
          started_at = COALESCE(started_at, $1) WHERE id IN (SELECT id FROM due) RETURNING {COLUMNS}",
         skip_locked = tx.dialect().skip_locked(),
@@ -36,7 +36,9 @@ pub(in crate::scheduler) async fn claim_runs(
 
 /// When the next run may be claimed.
 pub(in crate::scheduler) async fn next_claimable(read: &mut Read) -> Result<Option<Timestamp>, StoreError> {
-    let sql = "SELECT due_at FROM job_runs WHERE due_at IS NOT NULL ORDER BY due_at, id LIMIT 1";
+    let sql = format!(
+        "SELECT r.due_at FROM job_runs r WHERE r.due_at IS NOT NULL AND {IS_ITS_TURN} ORDER BY r.due_at, r.id LIMIT 1"
+    );
     read.fetch_optional(sql, args![]).await?.map(|row| row.get("due_at")).transpose()
 }
 
@@ -75,10 +77,23 @@ pub(in crate::scheduler) async fn release_run(tx: &mut Tx, run: &Run, due_at: Ti
     .map(|_| ())
 }
 
-/// Extends the claims of an owner that have no session yet.
-pub(in crate::scheduler) async fn renew_claims(tx: &mut Tx, owner: &str, until: Timestamp) -> Result<(), StoreError> {
-    let sql = "UPDATE job_runs SET due_at = $2 WHERE due_at IS NOT NULL AND status = 'running' AND owner = $1";
-    tx.execute(sql, args![owner, until]).await.map(|_| ())
+/// Extends these claims of an owner, as far as they have no session yet.
+pub(in crate::scheduler) async fn renew_claims(
+    tx: &mut Tx,
+    owner: &str,
+    runs: &[RunId],
+    until: Timestamp,
+) -> Result<(), StoreError> {
+    for runs in runs.chunks(64) {
+        let mut values = args![owner, until];
+        let list = in_list(&mut values, runs);
+        let sql = format!(
+            "UPDATE job_runs SET due_at = $2 \
+             WHERE id IN ({list}) AND due_at IS NOT NULL AND status = 'running' AND owner = $1"
+        );
+        tx.execute(sql, values).await?;
+    }
+    Ok(())
 }
 
 /// Ends the claims of everybody but `owner`, for a daemon that has the database for itself.

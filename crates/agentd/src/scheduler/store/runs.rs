@@ -235,12 +235,18 @@ pub(in crate::scheduler) async fn purge_runs(tx: &mut Tx, before: Timestamp, lim
     .await
 }
 
-/// Deletes up to 200 of a job's oldest runs beyond the newest `kept`.
-pub(in crate::scheduler) async fn trim_runs(tx: &mut Tx, job: &JobId, kept: u32) -> Result<(), StoreError> {
+/// Deletes up to `limit` of a job's runs beyond the newest `kept`; returns how many.
+pub(in crate::scheduler) async fn trim_runs(
+    tx: &mut Tx,
+    job: &JobId,
+    kept: u32,
+    limit: u32,
+) -> Result<u64, StoreError> {
     let sql = "DELETE FROM job_runs WHERE id IN (SELECT id FROM job_runs WHERE job_id = $1 \
-         ORDER BY created_at DESC, id DESC LIMIT 200 OFFSET $2) AND completed_at IS NOT NULL RETURNING created_at";
-    let gone = tx.fetch_all(sql, args![job, kept]).await?;
-    note_gone(tx, &gone).await
+         ORDER BY created_at DESC, id DESC LIMIT $3 OFFSET $2) AND completed_at IS NOT NULL RETURNING created_at";
+    let gone = tx.fetch_all(sql, args![job, kept, limit]).await?;
+    note_gone(tx, &gone).await?;
+    Ok(gone.len() as u64)
 }
 
 /// Deletes up to `limit` runs of a job; answers how many.

@@ -157,7 +157,8 @@ pub(super) async fn store_delivery(
     if delivery.status == DeliveryStatus::Pending {
         tx.enqueue(NewItem {
             queue: QUEUE.to_owned(),
-            dedup_key: None,
+            // The lane is the webhook.
+            dedup_key: Some(format!("{}/{}", delivery.webhook_id, delivery.id)),
             payload: json!({ "delivery_id": delivery.id }),
             run_at: delivery.created_at,
             // How often is for the worker to decide.

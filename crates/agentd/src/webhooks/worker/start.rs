@@ -21,6 +21,10 @@ const MAX_ATTEMPTS: u32 = 8;
 const BACKOFF: Backoff =
     Backoff { base: Duration::from_secs(10), multiplier: 3.0, cap: Duration::from_secs(30 * 60), jitter: 0.2 };
 
+/// Deliveries of one webhook that wait for a permit here, so that a busy one leaves room for the others. A claim may
+/// take it to twice as many, a quarter of all.
+const MAX_HELD_OF_WEBHOOK: usize = 16;
+
 /// The worker behind turns of webhooks.
 #[derive(Debug, Clone)]
 pub(crate) struct StartTurns(pub Webhooks);
@@ -37,6 +41,7 @@ impl HandlesItems for StartTurns {
     type End = DeliveryStatus;
     const WORKER: &'static str = "webhooks.start";
     const LEASE: Duration = Duration::from_secs(15);
+    const LANE_LIMIT: usize = MAX_HELD_OF_WEBHOOK;
 
     fn context(&self) -> &AppContext {
         self.0.context()

@@ -213,3 +213,29 @@ async fn an_output_goes_where_there_is_a_way_to() {
         put(&app, &made, &json!({"delivery": {"channel": channel}})).await;
     }
 }
+
+#[tokio::test]
+async fn job_comes_back_after_a_clock_that_was_a_year_ahead() {
+    let talk = Talk::saying(&["Fine."]).await;
+    let app = &talk.app;
+    let (resumed, changed) = (id(&create(app, &every(600)).await), id(&create(app, &every(600)).await));
+    let start = app.clock.clock().now();
+    advance(app, 365 * 86_400);
+    app.run_workers().await;
+    app.clock.set(start);
+    for waiting in [&resumed, &changed] {
+        let next = job(app, waiting).await["next_run_at"].to_string();
+        assert!(next.starts_with("\"2027-"), "{next}");
+    }
+    let path = |action: &str| format!("/api/scheduler/jobs/{resumed}/{action}");
+    app.post(&path("pause")).send().await.expect_status(200);
+    let back = app.post(&path("resume")).send().await.expect_status(200).json();
+    assert_eq!(back["next_run_at"], "2026-01-05T09:10:00.000Z");
+    let back = put(app, &changed, &json!({"name": "renamed"})).await;
+    assert_eq!(back["next_run_at"], "2026-01-05T09:10:00.000Z");
+    let before = runs(app, &changed).await.len();
+    advance(app, 600);
+    app.run_workers().await;
+    assert_eq!(runs(app, &changed).await.len(), before + 1);
+    assert_eq!(job(app, &changed).await["next_run_at"], "2026-01-05T09:20:00.000Z");
+}

@@ -1,7 +1,7 @@
 //! Slots that fall into a run.
 
-use agentd_llm::Gate;
 use agentd_llm::fake::{Reply, Script};
+use agentd_llm::{Gate, ToolCall};
 use serde_json::{Value, json};
 
 use super::{AtWork, advance, create, every, id, runs, statuses, trigger, until, with};
@@ -101,4 +101,69 @@ async fn what_run_all_makes_up_for_goes_one_after_the_other() {
     slots.sort_unstable();
     slots.dedup();
     assert_eq!(slots.len(), 15, "each slot once");
+}
+
+#[tokio::test]
+async fn open_runs_of_a_job_are_bounded() {
+    let gate = Gate::new();
+    let talk = Talk::with(Script::always(Reply::text(["Fine."], COUNTED).gated(&gate))).await;
+    let app = &talk.app;
+    let job = id(&create(app, &with(every(600), &json!({"overlap": "allow"}))).await);
+    for _ in 0..100 {
+        trigger(app, &job).await;
+    }
+    let path = format!("/api/scheduler/jobs/{job}/trigger");
+    let refused = app.post(&path).send().await.expect_error(429, "too_many_open_runs");
+    assert_eq!(refused.header("retry-after"), Some("10"));
+    let chain = json!({"name": "alone", "jobs": [job], "edges": []});
+    let chain = id(&app.post("/api/scheduler/chains").json(&chain).send().await.expect_status(201).json());
+    let path = format!("/api/scheduler/chains/{chain}/trigger");
+    app.post(&path).send().await.expect_error(429, "too_many_open_runs");
+    let at_work = AtWork::start(app);
+    advance(app, 600);
+    let list = wait_for_runs(app, &job, 101).await;
+    assert_eq!(
+        (&list[100]["status"], &list[100]["error"]),
+        (&json!("skipped"), &json!("100 runs of the job were open already"))
+    );
+    gate.open();
+    wait_until_over(app, &job).await;
+    drop(at_work);
+    trigger(app, &job).await;
+}
+
+#[tokio::test]
+async fn slot_behind_a_waiting_run_keeps_no_worker_awake() {
+    let call = || {
+        let call = ToolCall::new("c1", "write_file", json!({"path": "a.txt", "content": "hello"}));
+        Reply::tool_calls(vec![call], COUNTED)
+    };
+    let said = || Reply::text(["Written."], COUNTED);
+    let talk = Talk::with(Script::queue([call(), said(), call(), said()])).await;
+    let app = &talk.app;
+    let careful = json!({"execution_mode": "approval_required", "overlap": "buffer_one"});
+    let job = id(&create(app, &with(every(600), &careful)).await);
+    for _ in 0..2 {
+        advance(app, 600);
+        app.run_workers().await;
+    }
+    assert_eq!(statuses(&runs(app, &job).await), ["running", "pending"]);
+    let starter = app.running().daemon.workers.find("scheduler.runs").expect("the worker");
+    let now = app.clock.clock().now();
+    assert!(starter.idle_until().is_some_and(|until| until > now), "{:?}", starter.idle_until());
+    assert!(starter.interval() >= std::time::Duration::from_millis(900), "{:?}", starter.interval());
+    let _at_work = AtWork::start(app);
+    for _ in 0..2 {
+        let mut eventually = Eventually::new();
+        let approval = loop {
+            let list = app.get("/api/chat/approvals?status=pending").send().await.expect_status(200).json();
+            if list["total"] == 1 {
+                break id(&list["approvals"][0]);
+            }
+            eventually.look_again().await;
+        };
+        let path = format!("/api/chat/approvals/{approval}");
+        app.post(&path).json(&json!({"decision": "approve"})).send().await.expect_status(200);
+    }
+    assert_eq!(statuses(&wait_until_over(app, &job).await), ["success", "success"]);
 }

@@ -3,6 +3,7 @@
 
 use agentd_llm::fake::{Reply, Script};
 use agentd_llm::{Gate, ToolCall};
+use agentd_store::{StoreError, Tx, args};
 use serde_json::{Value, json};
 
 use super::{AtWork, advance, create, events, every, id, run, runs, statuses, trigger, types, until, with};
@@ -148,4 +149,70 @@ async fn a_run_waits_for_its_owner_as_long_as_it_takes() {
         (&done["status"], &done["output"], &done["attempt"]),
         (&json!("success"), &json!("Written."), &json!(1))
     );
+}
+
+#[tokio::test]
+async fn waiting_for_approval_is_not_counted_against_the_time_limit() {
+    let gate = Gate::new();
+    let script = Script::queue([
+        Reply::tool_calls(
+            vec![ToolCall::new("c1", "write_file", json!({"path": "a.txt", "content": "hello"}))],
+            COUNTED,
+        ),
+        Reply::text(["Written."], COUNTED).gated(&gate),
+    ]);
+    let talk = Talk::with(script).await;
+    let app = &talk.app;
+    let careful = json!({"execution_mode": "approval_required", "time_limit_seconds": 60});
+    let job = id(&create(app, &with(every(86_400), &careful)).await);
+    let run_id = trigger(app, &job).await;
+    app.run_workers().await;
+    advance(app, 50);
+    let list = app.get("/api/chat/approvals?status=pending").send().await.expect_status(200).json();
+    let path = format!("/api/chat/approvals/{}", id(&list["approvals"][0]));
+    app.post(&path).json(&json!({"decision": "approve"})).send().await.expect_status(200);
+    let at_work = AtWork::start(app);
+    let mut eventually = Eventually::new();
+    while talk.vendor.requests().len() < 2 {
+        eventually.look_again().await;
+    }
+    drop(at_work);
+    // Fifty seconds of waiting and fifty of its own.
+    advance(app, 50);
+    let keep = app.running().daemon.workers.find("scheduler.keep").expect("the worker");
+    keep.run_once().await.expect("it works");
+    assert_eq!(run(app, &job, &run_id).await["status"], "running");
+    let _at_work = AtWork::start(app);
+    advance(app, 10);
+    let ended = until(app, &job, &run_id, |run| run["completed_at"] != Value::Null).await;
+    assert_eq!(ended["status"], "timeout");
+}
+
+#[tokio::test]
+async fn claim_that_no_task_holds_expires() {
+    let gate = Gate::new();
+    let talk = Talk::with(gated(&gate)).await;
+    let app = &talk.app;
+    let job = id(&create(app, &with(every(86_400), &json!({"overlap": "allow"}))).await);
+    let working = trigger(app, &job).await;
+    let at_work = AtWork::start(app);
+    until(app, &job, &working, |run| !run["session_id"].is_null()).await;
+    drop(at_work);
+    // As the daemon leaves a run when the database was away both to begin and to release it.
+    let lost = trigger(app, &job).await;
+    let (context, claimed) = (app.running().context(), lost.clone());
+    let owner = std::sync::Arc::clone(&context.instance);
+    let claim = async move |tx: &mut Tx| {
+        let until = tx.clock().now() + std::time::Duration::from_secs(30);
+        let sql = "UPDATE job_runs SET status = 'running', owner = $2, fence = fence + 1, due_at = $3 WHERE id = $1";
+        tx.execute(sql, args![claimed.as_str(), &*owner, until]).await
+    };
+    context.db.write::<_, StoreError, _>(claim).await.expect("claimed");
+    let keep = app.running().daemon.workers.find("scheduler.keep").expect("the worker");
+    for _ in 0..4 {
+        advance(app, 10);
+        keep.run_once().await.expect("it works");
+    }
+    let _at_work = AtWork::start(app);
+    until(app, &job, &lost, |run| !run["session_id"].is_null()).await;
 }

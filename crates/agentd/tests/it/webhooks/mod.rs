@@ -1,6 +1,7 @@
 //! Inbound webhooks: who gets in, what is kept, and what agents make of it.
 
 mod bounds;
+mod fairness;
 mod managing;
 mod receiving;
 pub mod turns;

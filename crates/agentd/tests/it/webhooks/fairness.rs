@@ -1,0 +1,46 @@
+//! Webhooks share the places in which their turns wait.
+
+use agentd_llm::fake::{FakeVendor, Reply, Script};
+use agentd_llm::{Gate, Vendor};
+use serde_json::json;
+
+use super::Sender;
+use crate::scheduler::AtWork;
+use crate::support::Eventually;
+use crate::support::talk::{COUNTED, Talk, create_agent};
+
+#[tokio::test]
+async fn busy_webhook_leaves_room_for_others() {
+    let gate = Gate::new();
+    let talk = Talk::with(Script::always(Reply::text(["Late."], COUNTED).gated(&gate))).await;
+    let app = &talk.app;
+    let other = FakeVendor::start(Vendor::Anthropic, Script::always(Reply::text(["Soon."], COUNTED))).await;
+    let other = other.expect("a fake vendor");
+    let key = json!({"api_key": "k", "base_url": other.base_url().as_str()});
+    app.put("/api/providers/anthropic/key").json(&key).send().await.expect_status(200);
+    create_agent(app, "ada").await;
+    let profile = json!({"provider": "anthropic", "model": "fake"});
+    app.patch("/api/agents/ada").json(&json!({"profile": profile})).send().await.expect_status(200);
+    let busy = Sender::create(app, json!({"name": "busy", "agent_id": "scout"})).await;
+    let calm = Sender::create(app, json!({"name": "calm", "agent_id": "ada"})).await;
+    // More than are held here while they wait for a permit.
+    for _ in 0..160 {
+        busy.send(app, &json!({"status": "green"})).await;
+    }
+    let _at_work = AtWork::start(app);
+    let mut eventually = Eventually::new();
+    while busy.deliveries(app, "?status=running").await["total"] != 8 {
+        eventually.look_again().await;
+    }
+    let delivery = calm.send(app, &json!({"status": "green"})).await;
+    let mut eventually = Eventually::new();
+    while calm.delivery(app, &delivery).await["status"] != "success" {
+        eventually.look_again().await;
+    }
+    assert_eq!(busy.deliveries(app, "?status=success").await["total"], 0);
+    gate.open();
+    let mut eventually = Eventually::new();
+    while busy.deliveries(app, "?status=success").await["total"] != 160 {
+        eventually.look_again().await;
+    }
+}
