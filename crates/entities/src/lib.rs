@@ -1,6 +1,6 @@
 //! What a text is about, found by rules and word lists that are compiled in: entities and their
-//! relations; and what memory needs beside them: clusters of vectors with telling labels, near
-//! duplicates, simple facts, and how much a text matters.
+//! relations; and what memory needs beside them: clusters of vectors with telling labels, repeated
+//! texts, simple facts, and how much a text matters.
 //!
 //! Invariants
 //! - Pure functions: no IO, no clock, no randomness; one input has one answer, on every machine.
@@ -33,6 +33,7 @@ mod scene;
 mod text;
 mod types;
 mod verbs;
+mod wording;
 
 pub use asks::only_asks;
 pub use dates::RELATIVE_DATE_PREFIX;
@@ -42,3 +43,4 @@ pub use extract::{MAX_MENTIONS, MAX_RELATIONS, MAX_TEXT_BYTES, extract, extract_
 pub use facts::{FIRST_PERSON, FactKey, MAX_FACTS, fact_key, fact_keys};
 pub use fold::fold;
 pub use types::{EntityRef, EntityType, Extraction, Mention, Relation, RelationType};
+pub use wording::Wording;

@@ -22,7 +22,7 @@ impl Tally {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Job {
-    /// Goes through what was said in conversations and was not gone over yet, and merges near duplicates.
+    /// Processes new messages of conversations, and merges repeated episodes.
     Consolidate,
     /// Sums conversations up.
     GenerateEpisodes,

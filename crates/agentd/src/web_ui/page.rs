@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use flate2::read::GzDecoder;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
-    IF_NONE_MATCH, REFERRER_POLICY, VARY,
+    IF_NONE_MATCH, VARY,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
@@ -98,7 +98,6 @@ fn send(file: &PageFile, headers: &HeaderMap) -> Response {
         (ETAG, tag.as_str()),
         (VARY, "accept-encoding"),
         (CONTENT_SECURITY_POLICY, POLICY),
-        (REFERRER_POLICY, "no-referrer"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ];
@@ -180,7 +179,6 @@ mod tests {
             assert_eq!(header(&page, "cache-control"), "no-cache", "{path}");
             assert_eq!(header(&page, "content-type"), "text/html; charset=utf-8");
             assert!(header(&page, "content-security-policy").starts_with("default-src 'none'; script-src 'self'; "));
-            assert_eq!(header(&page, "referrer-policy"), "no-referrer");
             assert_eq!(text(page).await, "<div id=page>");
         }
         let script = ask("/assets/index-1a.js", &[]).unwrap();

@@ -133,7 +133,9 @@ async fn figures_equal_a_full_scan_before_and_after_buckets_are_widened() {
     app.run_workers().await;
     let tokens = get(app, "tokens").await;
     let of_garden = tokens["by_project"].as_array().unwrap().iter().find(|row| row["project_id"] == json!(garden));
-    assert_eq!(of_garden.unwrap()["project_name"], json!(null), "its sum stays: {tokens}");
+    assert_eq!(of_garden.unwrap()["project_name"], "Deleted project", "its sum stays: {tokens}");
+    let unassigned = tokens["by_project"].as_array().unwrap().iter().find(|row| row["project_id"] == "unassigned");
+    assert_eq!(unassigned.expect("usage without a project")["project_name"], "Unassigned");
 }
 
 #[tokio::test]

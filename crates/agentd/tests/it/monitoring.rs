@@ -267,3 +267,33 @@ async fn what_the_machine_does_is_told_with_what_the_daemon_may_use() {
     let used = |name: &str| system[name]["used_bytes"].as_u64() <= system[name]["total_bytes"].as_u64();
     assert!(used("memory") && used("disk"), "{system}");
 }
+
+/// A component without a measurement says so, and keeps the last one it had.
+#[tokio::test]
+async fn latency_of_a_component_is_a_number_from_the_start() {
+    let talk = Talk::saying(&["x"]).await;
+    let health = async || talk.app.get("/api/monitoring/health").send().await.expect_status(200).json();
+    let latencies = |health: &serde_json::Value| -> Vec<(String, f64)> {
+        let components = health["components"].as_array().expect("components");
+        let of = |component: &serde_json::Value| {
+            let latency = component["latency"].as_f64().unwrap_or_else(|| panic!("{component}"));
+            let is_measured = latency > 0.0;
+            assert!(is_measured || component["status"] == "unknown", "{component}");
+            assert!(is_measured || component["message"].is_string(), "{component}");
+            (component["id"].as_str().expect("an id").to_owned(), latency)
+        };
+        components.iter().map(of).collect()
+    };
+    let first = latencies(&health().await);
+    let ids: Vec<&str> = first.iter().map(|(id, _)| id.as_str()).collect();
+    assert_eq!(ids, ["api", "db", "workers", "memory", "ai"]);
+    assert_eq!(first[4].1, 0.0, "no model was called yet");
+    talk.exchange(&json!({"content": "hello"})).await;
+    talk.app.clock.advance(Duration::from_secs(2));
+    let then = latencies(&health().await);
+    assert!(then.iter().all(|(_, latency)| *latency > 0.0), "{then:?}");
+    // Long after the last call its latency is still the last one.
+    talk.app.clock.advance(Duration::from_secs(3_600));
+    let later = health().await;
+    assert_eq!((latencies(&later)[4].1, &later["components"][4]["status"]), (then[4].1, &json!("unknown")));
+}

@@ -1,7 +1,7 @@
 //! Remembering what was said in conversations.
 
 use agentd_base::Timestamp;
-use agentd_entities::Fingerprint;
+use agentd_entities::Wording;
 use agentd_search_index::{Filter, Index, IndexError, Mode, SearchRequest};
 use agentd_store::Tx;
 
@@ -11,7 +11,7 @@ use crate::agents::{AgentError, AgentId};
 use crate::memory::error::MemoryError;
 use crate::memory::follower::{MEMORY, agent_key};
 use crate::memory::jobs::Tally;
-use crate::memory::model::NewEpisode;
+use crate::memory::model::{Episode, NewEpisode};
 use crate::memory::selection::select_episode;
 use crate::memory::source::{ConversationRef, Speaker, UtterancePage};
 use crate::memory::store::conversations::ConversationProgress;
@@ -194,8 +194,8 @@ impl Memory {
         Ok(is_new)
     }
 
-    /// An episode of the agent that says the same in nearly the same words and is not outdated; with
-    /// `before`, one with a smaller number.
+    /// Finds the episode of the agent that has the same words and is not outdated; with `before`, one with a smaller
+    /// number.
     pub(in crate::memory) async fn find_repeated(
         &self,
         agent: &AgentId,
@@ -221,14 +221,13 @@ impl Memory {
         let numbers: Vec<i64> = hits.iter().map(|hit| i64::try_from(hit.row.0).unwrap_or(0)).collect();
         let mut found = episodes::episodes_by_number(&mut self.context().db.read().await?, &numbers).await?;
         found.retain(|other| other.superseded_by.is_none() && before.is_none_or(|before| other.number < before));
-        let fingerprint = Fingerprint::of(content);
-        let same =
-            |other: &&crate::memory::model::Episode| fingerprint.is_near_duplicate_of(&Fingerprint::of(&other.content));
-        Ok(found.iter().filter(same).map(|other| other.number).min())
+        let wording = Wording::of(content);
+        let is_repeated = |other: &&Episode| wording.repeats(&Wording::of(&other.content));
+        Ok(found.iter().filter(is_repeated).map(|other| other.number).min())
     }
 
-    /// Takes near duplicates among what memory was given from conversations into the older ones, a batch
-    /// of episodes after `place`; answers where the next one begins.
+    /// Merges episodes from conversations and insights that repeat an older one, a batch after `place`. Returns where the
+    /// next batch begins.
     pub(in crate::memory) async fn merge_repeated(
         &self,
         place: i64,

@@ -287,8 +287,8 @@ pub(crate) async fn find_by_origin(read: &mut Read, origin: &str) -> Result<Opti
     read.fetch_optional(sql, args![origin]).await?.as_ref().map(episode).transpose()
 }
 
-/// Takes a near duplicate into an episode: it counts as recalled, and matters as much as the more
-/// important of the two. `false` when it is not there any more.
+/// Merges a repeated text into an episode, which counts as recalled and keeps the higher importance. Returns `false` if
+/// the episode is gone.
 pub(crate) async fn merge_into(tx: &mut Tx, number: i64, importance: Millionths) -> Result<bool, StoreError> {
     let sql = format!("SELECT importance FROM episodes WHERE number = $1 AND {IN_SIGHT}");
     let Some(row) = tx.fetch_optional(sql, args![number]).await? else { return Ok(false) };

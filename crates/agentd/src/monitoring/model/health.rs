@@ -24,10 +24,10 @@ pub struct ComponentView {
     pub id: &'static str,
     pub name: &'static str,
     pub status: HealthStatus,
-    /// In milliseconds. Of `api` and `ai`, below which 95 % of the requests or calls of the last five minutes were; of
-    /// the others, how long the check took. `null` where nothing was measured.
-    pub latency: Option<f64>,
-    /// What is wrong, and what would mend it.
+    /// Last measured value in milliseconds: for `api` and `ai` the 95th percentile of the requests or model calls of five
+    /// minutes, for the others the duration of the check. 0 before the first measurement.
+    pub latency: f64,
+    /// What is wrong and what to do, or why the status is `unknown`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = String)]
     pub message: Option<String>,

@@ -49,10 +49,10 @@ impl ModelTokens {
 
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct ProjectTokens {
-    /// `null`: what belongs to no project.
-    pub project_id: Option<String>,
-    /// `null` where the project was deleted.
-    pub project_name: Option<String>,
+    /// `unassigned` for usage without a project.
+    pub project_id: String,
+    /// `Unassigned` for usage without a project, `Deleted project` for a deleted one.
+    pub project_name: String,
     pub tokens_used: u64,
     /// Of all tokens, 0 to 100.
     pub percentage: f64,

@@ -1,5 +1,6 @@
 //! How the components do.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,8 +23,11 @@ const TIME_LIMIT: Duration = Duration::from_secs(2);
 /// So is a provider, over a network.
 const PROVIDER_TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// A component's health, and how long it took.
+/// A component's health, and its latency where one was measured.
 type Found = (ComponentHealth, Option<f64>);
+
+/// Smallest latency that is shown: 0 means that nothing was measured.
+const MIN_LATENCY_MS: f64 = 0.001;
 
 /// What is asked, and what was found last.
 pub(super) struct Components {
@@ -33,11 +37,14 @@ pub(super) struct Components {
     last: Mutex<Option<ComponentsView>>,
     /// What the default provider said when it was asked.
     asked: parking_lot::Mutex<Option<(Timestamp, Found)>>,
+    /// The last measured latency of each component.
+    latencies: parking_lot::Mutex<BTreeMap<&'static str, f64>>,
 }
 
 impl Components {
     pub(super) fn new(database: Arc<dyn HealthCheck>, checks: Vec<Arc<dyn HealthCheck>>) -> Self {
-        Self { database, checks, last: Mutex::new(None), asked: parking_lot::Mutex::new(None) }
+        let (asked, latencies) = (parking_lot::Mutex::default(), parking_lot::Mutex::default());
+        Self { database, checks, last: Mutex::new(None), asked, latencies }
     }
 }
 
@@ -72,14 +79,15 @@ impl Monitoring {
     pub async fn check_components(&self) -> Result<ComponentsView, MonitoringError> {
         let started = Instant::now();
         let asked = tokio::time::timeout(PROVIDER_TIME_LIMIT, self.sources.providers.check_default()).await;
+        let elapsed = millis(started.elapsed());
         let found = match asked {
-            Ok(Ok(check)) => of_default(check),
+            Ok(Ok(check)) => of_default(check, elapsed),
             Ok(Err(error)) if is_away(&error) => (ComponentHealth::unknown(CANNOT_TELL), None),
             Ok(Err(error)) => return Err(error.into()),
             Err(_) => {
                 let message =
                     "The default provider does not answer within ten seconds; GET /api/providers says which it is";
-                (ComponentHealth::unhealthy(message), Some(millis(started.elapsed())))
+                (ComponentHealth::unhealthy(message), Some(elapsed))
             }
         };
         *self.components.asked.lock() = Some((self.context.clock.now(), found));
@@ -93,7 +101,7 @@ impl Monitoring {
         let mut components = vec![
             self.view("api", "API", self.api(&lately)),
             self.ask(&*self.components.database).await,
-            self.view("workers", "Workers", (self.workers(), None)),
+            self.view("workers", "Workers", self.workers()),
         ];
         for check in &self.components.checks {
             components.push(self.ask(&**check).await);
@@ -109,7 +117,18 @@ impl Monitoring {
     }
 
     fn view(&self, id: &'static str, name: &'static str, (health, latency): Found) -> ComponentView {
-        let last_check = self.context.clock.now();
+        let mut latencies = self.components.latencies.lock();
+        if let Some(latency) = latency {
+            latencies.insert(id, latency.max(MIN_LATENCY_MS));
+        }
+        let latency = latencies.get(id).copied();
+        let health = match latency {
+            None if health.status == HealthStatus::Healthy => {
+                ComponentHealth::unknown(format!("The latency of {name} has not been measured yet"))
+            }
+            _ => health,
+        };
+        let (latency, last_check) = (latency.unwrap_or_default(), self.context.clock.now());
         ComponentView { id, name, status: health.status, latency, message: health.message, last_check }
     }
 
@@ -131,14 +150,15 @@ impl Monitoring {
         (of_requests(&recorded), recorded.latency.quantile_ms(0.95))
     }
 
-    fn workers(&self) -> ComponentHealth {
+    fn workers(&self) -> Found {
         let now = Instant::now();
         let states = self.sources.records.all().into_iter().map(|(name, record)| WorkerState {
             name,
             is_late: record.is_late(now),
             failures_in_a_row: record.failures_in_a_row,
         });
-        of_workers(&states.collect::<Vec<_>>())
+        let health = of_workers(&states.collect::<Vec<_>>());
+        (health, Some(millis(now.elapsed())))
     }
 
     /// By the calls of the last five minutes; without any, by what the default provider said in that time.
@@ -173,15 +193,18 @@ fn is_away(error: &ProviderError) -> bool {
     matches!(agentd_base::DomainError::kind(error), agentd_base::ErrorKind::Unavailable)
 }
 
-fn of_default(check: DefaultCheck) -> Found {
+/// `elapsed_ms`: how long the check took.
+fn of_default(check: DefaultCheck, elapsed_ms: f64) -> Found {
     match check {
-        DefaultCheck::Answered { latency, .. } => (ComponentHealth::healthy(), latency.map(millis)),
+        DefaultCheck::Answered { latency, .. } => {
+            (ComponentHealth::healthy(), Some(latency.map_or(elapsed_ms, millis)))
+        }
         DefaultCheck::Failed { provider, reason } => {
-            (ComponentHealth::unhealthy(format!("{provider} does not answer: {reason}")), None)
+            (ComponentHealth::unhealthy(format!("{provider} does not answer: {reason}")), Some(elapsed_ms))
         }
         DefaultCheck::NoModel(reason) => {
             let message = format!("No model can answer: {reason}");
-            (ComponentHealth { status: HealthStatus::Unhealthy, message: Some(message) }, None)
+            (ComponentHealth { status: HealthStatus::Unhealthy, message: Some(message) }, Some(elapsed_ms))
         }
     }
 }

@@ -55,11 +55,13 @@ impl Monitoring {
         let all = sums.iter().map(|(_, sum)| sum.total_tokens()).sum();
         let ids: Vec<&str> = sums.iter().map(|(id, _)| id.as_str()).filter(|id| !id.is_empty()).collect();
         let mut names = self.sources.projects.names(&ids).await?;
-        let project = |(id, sum): (String, UsageSum)| ProjectTokens {
-            project_name: names.remove(&id),
-            project_id: Some(id).filter(|id| !id.is_empty()),
-            tokens_used: sum.total_tokens(),
-            percentage: percentage(sum.total_tokens(), all),
+        let project = |(id, sum): (String, UsageSum)| {
+            let (project_id, project_name) = match id.as_str() {
+                "" => ("unassigned".to_owned(), "Unassigned".to_owned()),
+                _ => (id.clone(), names.remove(&id).unwrap_or_else(|| "Deleted project".to_owned())),
+            };
+            let percentage = percentage(sum.total_tokens(), all);
+            ProjectTokens { project_id, project_name, tokens_used: sum.total_tokens(), percentage }
         };
         Ok(sums.into_iter().map(project).collect())
     }

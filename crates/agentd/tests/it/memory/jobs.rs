@@ -74,7 +74,7 @@ async fn what_the_workers_do_at_the_same_time_is_done_once_and_to_the_end() {
 }
 
 #[tokio::test]
-async fn near_duplicates_from_outside_are_merged_when_asked_for() {
+async fn repeated_texts_from_outside_are_merged_when_asked_for() {
     let talk = unremembered(&[]).await;
     let given = |content: &str, source: &str| json!({"content": content, "source": source, "agent_id": "scout"});
     let first = remember(&talk.app, &given("Mia is allergic to peanuts.", "conversation")).await;

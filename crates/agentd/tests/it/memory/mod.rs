@@ -10,6 +10,7 @@ mod jobs;
 mod kill;
 mod recall;
 mod remembering;
+mod repeats;
 mod search;
 mod toggles;
 mod tools;

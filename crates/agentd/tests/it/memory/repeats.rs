@@ -1,0 +1,112 @@
+//! Only texts with the same words are merged; facts that differ in one word are all kept.
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use super::{chat, episodes, remember, remembered, settings, stats};
+use crate::support::TestApp;
+use crate::support::talk::Talk;
+
+/// Sentences about somebody, and two words for the gap that mean something else.
+const DIFFERENCES: [(&str, &str, &str); 20] = [
+    ("Patient {} is allergic to _ and must never get it.", "penicillin", "ibuprofen"),
+    ("Patient {} takes _ tablets of it every morning.", "one", "two"),
+    ("Patient {} takes 5 _ of it every morning.", "mg", "ml"),
+    ("Patient {} takes the tablets _ the meal.", "before", "after"),
+    ("The alarm in house {} is _ while nobody is at home.", "on", "off"),
+    ("The fuse box of house {} is behind the _ door.", "left", "right"),
+    ("Team {} meets on every _ Monday of the month.", "first", "second"),
+    ("The dentist sees patient {} on _ morning at nine.", "Monday", "Thursday"),
+    ("The spare key of house {} lies under the _ flowerpot.", "red", "blue"),
+    ("The valve of boiler {} must be _ during the night.", "open", "closed"),
+    ("The meeting with team {} went very _ this time.", "well", "badly"),
+    ("The report of team {} is to be _ than last year.", "longer", "shorter"),
+    ("Customer {} is to be called in the _ only.", "morning", "evening"),
+    ("Customer {} has _ paid the invoice.", "already", "not"),
+    ("House {} was _ last spring.", "bought", "sold"),
+    ("Patient {} ist gegen _ allergisch und darf es nie bekommen.", "Penicillin", "Ibuprofen"),
+    ("Patient {} nimmt die Tabletten immer _ dem Essen.", "vor", "nach"),
+    ("Die Heizung in Haus {} ist nachts immer _.", "an", "aus"),
+    ("Zu Haus {} geht es an der Kirche nach _.", "links", "rechts"),
+    ("Der Schlüssel von Haus {} liegt _ der Matte.", "auf", "unter"),
+];
+const SUBJECTS: u32 = 50;
+const AT_ONCE: usize = 20;
+
+/// A thousand pairs.
+fn pairs() -> Vec<[String; 2]> {
+    let of_sentence = |(sentence, one, other): (&str, &str, &str)| {
+        let sentence = sentence.to_owned();
+        let (one, other) = (one.to_owned(), other.to_owned());
+        (0..SUBJECTS).map(move |subject| {
+            let sentence = sentence.replace("{}", &format!("number {subject}"));
+            [sentence.replace('_', &one), sentence.replace('_', &other)]
+        })
+    };
+    DIFFERENCES.into_iter().flat_map(of_sentence).collect()
+}
+
+async fn store(app: &TestApp, texts: impl IntoIterator<Item = String>) {
+    let texts: Vec<Value> = texts
+        .into_iter()
+        .map(|content| json!({"content": content, "source": "conversation", "agent_id": "scout"}))
+        .collect();
+    for some in texts.chunks(AT_ONCE) {
+        join_all(some.iter().map(|episode| remember(app, episode))).await;
+    }
+}
+
+async fn merged(app: &TestApp) -> Value {
+    let done = app.post("/api/memory/consolidate/conversations").send().await.expect_status(200).json();
+    done["merged"].clone()
+}
+
+#[tokio::test]
+async fn facts_that_differ_in_one_word_are_all_kept() {
+    let app = super::app().await;
+    store(&app, pairs().into_iter().flatten()).await;
+    assert_eq!(merged(&app).await, 0);
+    assert_eq!(stats(&app).await["total_episodes"], 2_000);
+}
+
+#[tokio::test]
+async fn repeated_facts_are_merged() {
+    let app = super::app().await;
+    let facts: Vec<String> = pairs().into_iter().map(|[one, _]| one).collect();
+    store(&app, facts.iter().cloned()).await;
+    let repeat = |(number, fact): (usize, &String)| match number % 3 {
+        0 => fact.clone(),
+        1 => format!("{}!", fact.trim_end_matches('.').replace(' ', "  ")),
+        _ => fact.replacen(|first: char| first.is_uppercase(), &fact[..1].to_lowercase(), 1),
+    };
+    store(&app, facts.iter().enumerate().map(repeat)).await;
+    assert_eq!(merged(&app).await, 1_000);
+    assert_eq!(stats(&app).await["total_episodes"], 1_000);
+    assert_eq!(merged(&app).await, 0);
+}
+
+#[tokio::test]
+async fn facts_said_in_conversations_that_differ_in_one_word_are_all_remembered() {
+    let talk = Talk::saying(&["All right."]).await;
+    settings(&talk.app, json!({"auto_recall": false, "min_importance": 0.0})).await;
+    let said = [
+        "My daughter Mia is allergic to penicillin and must never get it, the doctor told us last week.",
+        "My daughter Mia is allergic to ibuprofen and must never get it, the doctor told us last week.",
+        "Mia is to take the tablets before the meal and with a glass of water, says the doctor in Kiel.",
+        "Mia is to take the tablets after the meal and with a glass of water, says the doctor in Kiel.",
+        "Meine Tochter Mia ist gegen Penicillin allergisch und darf es auf keinen Fall bekommen.",
+        "Meine Tochter Mia ist gegen Ibuprofen allergisch und darf es auf keinen Fall bekommen.",
+    ];
+    for text in said {
+        chat(&talk, None, text).await;
+        talk.app.run_workers().await;
+        talk.app.clock.advance(std::time::Duration::from_secs(60));
+    }
+    assert_eq!(remembered(&talk.app).await, said);
+    assert_eq!(merged(&talk.app).await, 0);
+    chat(&talk, None, &said[1].to_uppercase()).await;
+    talk.app.run_workers().await;
+    let all = episodes(&talk.app).await;
+    assert_eq!(all.len(), said.len());
+    assert_eq!((&all[4]["content"], &all[4]["access_count"]), (&json!(said[1]), &json!(1)));
+}

@@ -1,0 +1,68 @@
+//! Whether a text repeats another one.
+//!
+//! Only what cannot change the meaning is ignored: spaces, the punctuation of sentences, and the case of words. Every
+//! other difference, such as another word, number or sign, makes it another text: one word turns an allergy, a dose or
+//! a direction into another.
+
+/// Punctuation that is ignored at the beginning of a word.
+const OPENING: [char; 6] = ['"', '\'', '“', '„', '«', '‘'];
+/// Punctuation that is ignored at the end of a word. A question is not a statement, so a question mark counts.
+const CLOSING: [char; 12] = ['.', ',', ';', ':', '!', '…', '"', '\'', '”', '“', '»', '’'];
+
+/// The words of a text, in the form in which texts are compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wording(String);
+
+impl Wording {
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        let mut wording = String::with_capacity(text.len());
+        let mut follows_number = false;
+        for token in text.split_whitespace() {
+            let word = token.trim_start_matches(OPENING).trim_end_matches(CLOSING);
+            if word.is_empty() {
+                continue;
+            }
+            if !wording.is_empty() {
+                wording.push(' ');
+            }
+            // Units differ in case alone: Mb and MB.
+            if has_word_case(word) && !follows_number {
+                wording.push_str(&word.to_lowercase());
+            } else {
+                wording.push_str(word);
+            }
+            follows_number = word.ends_with(|last: char| last.is_numeric());
+        }
+        Self(wording)
+    }
+
+    /// Whether both have the same words. A text without words repeats nothing.
+    #[must_use]
+    pub fn repeats(&self, other: &Self) -> bool {
+        !self.0.is_empty() && self == other
+    }
+}
+
+/// Whether a word is written in lower case, in upper case or capitalized. In a password, an identifier or a name such as
+/// `iOS`, case matters.
+fn has_word_case(word: &str) -> bool {
+    let is_word = word.chars().all(|letter| letter.is_alphabetic() || matches!(letter, '\'' | '’' | '-'));
+    let has_upper_behind = word.chars().skip(1).any(char::is_uppercase);
+    is_word && (!has_upper_behind || !word.chars().any(char::is_lowercase))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_upper_or_lower_or_capitalized_words_have_no_case_of_their_own() {
+        for word in ["i", "I", "Mia", "MIA", "mia", "don't", "Well-known"] {
+            assert!(has_word_case(word), "{word}");
+        }
+        for word in ["iOS", "hUnter", "abc1", "C++", "x=Y", "dE"] {
+            assert!(!has_word_case(word), "{word}");
+        }
+    }
+}
