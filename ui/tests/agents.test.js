@@ -92,6 +92,26 @@ test('instructions have versions with differences, and an earlier one is restore
   assert.equal(await text.inputValue(), INSTRUCTIONS);
 });
 
+test('instructions that changed meanwhile are overwritten only after a question', async () => {
+  const instructions = async () => (await call('GET', '/api/agents/expert')).profile.instructions;
+  const kept = await instructions();
+  await show('/agents/expert/instructions');
+  const field = page.getByRole('textbox', { name: 'Instructions' });
+  await field.fill('Mine.');
+  await call('PATCH', '/api/agents/expert', { profile: { instructions: 'Changed elsewhere.' } });
+  await page.getByRole('button', { name: 'Save' }).click();
+  const question = page.getByRole('dialog', { name: 'Overwrite the newer instructions?' });
+  await question.getByRole('button', { name: 'Cancel' }).click();
+  await page.getByText('These instructions were changed elsewhere while you were editing.').waitFor();
+  assert.equal(await field.inputValue(), 'Mine.');
+  assert.equal(await instructions(), 'Changed elsewhere.');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await question.getByRole('button', { name: 'Overwrite' }).click();
+  await page.getByText('Saved').waitFor();
+  assert.equal(await instructions(), 'Mine.');
+  await call('PATCH', '/api/agents/expert', { profile: { instructions: kept } });
+});
+
 test('a change that the agent proposes is shown as a difference and accepted', async () => {
   for (let i = 0; i < TURNS; i += 1) await call('POST', '/api/chat/messages/stream', { content: `${i}. Shorter, please.`, agent_id: 'expert' });
   await show('/agents');

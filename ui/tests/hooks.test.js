@@ -93,6 +93,10 @@ test('what a receiver did not take is a dead letter, and is sent again', async (
   await it.show(`/hooks?hook=${id}`);
   await sideDialog('Notify').getByRole('button', { name: 'Send a test event' }).click();
   await sideDialog('Notify').getByText('given up').waitFor();
+  await it.show('/hooks');
+  await page.getByRole('listitem').filter({ hasText: 'Notify' }).getByText('1 dead letter').waitFor();
+  const mark = page.getByRole('link', { name: /^Hooks/ }).first().getByRole('img', { name: 'Needs attention' });
+  await mark.waitFor();
   await it.show('/hooks/letters');
   const letter = page.getByRole('listitem').filter({ hasText: 'test.notification' });
   await letter.getByRole('button').first().click();
@@ -104,6 +108,7 @@ test('what a receiver did not take is a dead letter, and is sent again', async (
   await letter.getByRole('checkbox').check();
   await page.getByRole('button', { name: 'Try the 1 chosen again' }).click();
   await page.getByRole('heading', { name: 'Nothing was given up' }).waitFor();
+  await mark.waitFor({ state: 'detached' });
   await page.goto(`${it.daemon.url}/hooks?hook=${id}`);
   await sideDialog('Notify').getByRole('tab', { name: /^Deliveries/ }).click();
   await sideDialog('Notify').getByRole('button', { name: /^succeeded.*test\.notification/ }).waitFor();

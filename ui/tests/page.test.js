@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
-import { axe, begin, lookAt, walkThrough } from './harness.js';
+import { PASSWORD, axe, begin, lookAt, walkThrough } from './harness.js';
 
 /** What the API's document says of the settings. */
 const FORMS = JSON.parse(readFileSync(new URL('../src/lib/settings-forms.json', import.meta.url)));
@@ -92,6 +92,33 @@ test('signing out closes the page, and signing in opens it where it was', async 
   await page.getByLabel('Password').fill('correct horse battery');
   await page.getByRole('button', { name: 'Sign in' }).click();
   await page.getByRole('heading', { name: 'Approvals' }).waitFor();
+});
+
+test('what was typed into a form outlives the session', async () => {
+  await it.show('/scheduler');
+  await page.getByRole('button', { name: 'New job' }).last().click();
+  const form = page.getByRole('dialog', { name: 'New job' });
+  await form.getByLabel('Name', { exact: true }).fill('Kept');
+  await form.getByLabel('What the agent is to do').fill('A long text that nobody wants to type twice.');
+  await form.getByLabel('When should it run?').fill('every weekday at 7');
+  await page.keyboard.press('Enter');
+  await form.getByText('The next runs').waitFor();
+  await it.context.clearCookies();
+  await form.getByRole('button', { name: 'Create job' }).click();
+  const signIn = page.getByRole('dialog', { name: 'Sign in' });
+  await signIn.getByText('Your session has ended.').waitFor();
+  assert.deepEqual(await axe(page), []);
+  await page.keyboard.press('Escape');
+  await signIn.getByLabel('Name').fill('owner');
+  await signIn.getByLabel('Password').fill('wrong wrong wrong');
+  await signIn.getByRole('button', { name: 'Sign in' }).click();
+  await signIn.getByRole('alert').waitFor();
+  await signIn.getByLabel('Password').fill(PASSWORD);
+  await signIn.getByRole('button', { name: 'Sign in' }).click();
+  // What was being saved is saved now.
+  await page.getByRole('dialog', { name: 'Kept' }).waitFor();
+  const { jobs } = await it.call('GET', '/api/scheduler/jobs');
+  assert.deepEqual(jobs.map(({ name, goal }) => [name, goal]), [['Kept', 'A long text that nobody wants to type twice.']]);
 });
 
 test('nothing left the daemon, and no script failed', () => {

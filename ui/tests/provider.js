@@ -27,7 +27,7 @@ export const HOSTILE = [
 ].join('\n');
 
 /**
- * `script(asked, round, messages)` may say what is answered in place of what stands here: `{ text }`, `{ tool: [name, input] }`,
+ * `script(asked, round, messages, model)` may say what is answered in place of what stands here: `{ text }`, `{ tool: [name, input] }` (with a `text` before it),
  * `{ fails }` (a sentence) or `{ pieces, rate }` (of them a second). `round` is how many results of tools came since the
  * owner spoke; `usage` (tokens in and out) may go with each.
  */
@@ -49,6 +49,7 @@ export async function startProvider(script = () => null) {
     const hasResult = messages.at(-1)?.role === 'tool';
     if (told?.tool) {
       const [name, input] = told.tool;
+      if (told.text) say(told.text);
       send({ delta: { tool_calls: [{ index: 0, id: `call_${messages.length}`, type: 'function', function: { name, arguments: JSON.stringify(input) } }] } });
       return end('tool_calls');
     } else if (told) {
@@ -96,7 +97,7 @@ export async function startProvider(script = () => null) {
       const last = messages.findLast(({ role }) => role === 'user')?.content ?? '';
       const asked = typeof last === 'string' ? last : last.map(({ text }) => text ?? '').join(' ');
       const round = messages.slice(messages.findLastIndex(({ role }) => role === 'user')).filter(({ role }) => role === 'tool').length;
-      const told = script(asked, round, messages);
+      const told = script(asked, round, messages, model);
       if (told?.fails) {
         response.writeHead(400, { 'Content-Type': 'application/json' });
         return response.end(JSON.stringify({ error: { message: told.fails, type: 'invalid_request_error' } }));

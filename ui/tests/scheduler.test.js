@@ -11,7 +11,7 @@ let it;
 let page;
 
 before(async () => {
-  [provider, it] = await Promise.all([startProvider(), begin()]);
+  [provider, it] = await Promise.all([startProvider((asked, round, messages, model) => (model === 'refused' ? { fails: 'The model was refused.' } : null)), begin()]);
   page = it.page;
   await it.call('PUT', '/api/providers/openai/key', { api_key: KEY, base_url: provider.url, default_model: 'fake-model' });
   await it.call('PUT', '/api/settings/agent', { default_provider: 'openai' });
@@ -42,6 +42,52 @@ test('a job is planned in words, and what was understood is seen before it is sa
   await page.getByRole('dialog', { name: 'Briefing' }).getByText('It has not run yet.').waitFor();
   const [job] = await jobs();
   assert.deepEqual([job.name, job.schedule.type, job.schedule.expression, job.schedule.timezone], ['Briefing', 'cron', '0 7 * * 1-5', 'Europe/Berlin']);
+});
+
+test('a new job has an agent selected that is there', async () => {
+  await it.call('POST', '/api/agents', { svc_name: 'grace', user_name: 'Owner', archetype: 'analyst' });
+  const options = () => it.dialog().getByLabel('Agent', { exact: true }).locator('option').allInnerTexts();
+  await it.show('/scheduler');
+  await page.getByRole('button', { name: 'New job' }).click();
+  assert.deepEqual(await options(), ['Default agent (ada)', 'ada', 'grace']);
+  await page.keyboard.press('Escape');
+  await it.call('PUT', '/api/settings/interface', { default_agent: null });
+  await it.show('/scheduler');
+  await page.getByRole('button', { name: 'New job' }).click();
+  assert.deepEqual(await options(), ['ada', 'grace']);
+  await it.dialog().getByLabel('Name', { exact: true }).fill('Without a default');
+  await it.dialog().getByLabel('What the agent is to do').fill('Say hello.');
+  await it.dialog().getByLabel('When should it run?').fill('every weekday at 8');
+  await page.keyboard.press('Enter');
+  await it.dialog().getByText('The next runs').waitFor();
+  await it.dialog().getByRole('button', { name: 'Create job' }).click();
+  await page.getByRole('dialog', { name: 'Without a default' }).waitFor();
+  const made = (await jobs()).find(({ name }) => name === 'Without a default');
+  assert.equal(made.agent_id, (await it.call('GET', '/api/agents/ada')).id);
+  await it.call('DELETE', `/api/scheduler/jobs/${made.id}`);
+  await it.call('PUT', '/api/settings/interface', { default_agent: 'ada' });
+  await it.call('DELETE', '/api/agents/grace');
+});
+
+test('a job whose last run failed is marked in its list and in the navigation', async () => {
+  const body = { name: 'Broken', goal: 'Say hello.', agent_id: 'ada', model: 'openai/refused', schedule: { type: 'every', interval: 86400 }, retry: { max_attempts: 1 } };
+  const { id } = await it.call('POST', '/api/scheduler/jobs', body);
+  const mark = page.getByRole('link', { name: /^Scheduler/ }).first().getByRole('img', { name: 'Needs attention' });
+  await it.show('/scheduler');
+  await it.row('Broken').getByText('active').waitFor();
+  assert.equal(await it.row('Broken').getByText('Last run failed').count(), 0);
+  assert.equal(await mark.count(), 0);
+  await it.call('POST', `/api/scheduler/jobs/${id}/trigger`);
+  await it.row('Broken').getByText('Last run failed').waitFor();
+  await mark.waitFor();
+  await page.getByLabel('Status').selectOption({ label: 'Last run failed' });
+  await it.row('Briefing').waitFor({ state: 'detached' });
+  await it.row('Broken').waitFor();
+  await it.call('PUT', `/api/scheduler/jobs/${id}`, { model: null });
+  await it.call('POST', `/api/scheduler/jobs/${id}/trigger`);
+  await page.getByRole('heading', { name: 'No job is like that' }).waitFor();
+  await mark.waitFor({ state: 'detached' });
+  await it.call('DELETE', `/api/scheduler/jobs/${id}`);
 });
 
 test('a schedule that is none is said in the words of the API, and nothing is saved', async () => {

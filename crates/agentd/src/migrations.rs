@@ -67,4 +67,5 @@ pub const MIGRATIONS: &[Migration] = &[
     migration!(40, "untrusted_sources", "0040_untrusted_sources"),
     migration!(41, "channel_owners", "0041_channel_owners"),
     migration!(42, "session_waits", "0042_session_waits"),
+    migration!(43, "message_usage", "0043_message_usage"),
 ];

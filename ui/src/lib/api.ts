@@ -24,13 +24,13 @@ export class ApiError extends Error {
   }
 }
 
-let signedOut: () => void = () => {};
-/** Called when the daemon no longer knows the session. */
-export function onSignedOut(call: () => void) {
+let signedOut: () => Promise<boolean> = () => Promise.resolve(false);
+/** Called when the daemon no longer knows the session; resolves to whether somebody has signed in again. */
+export function onSignedOut(call: () => Promise<boolean>) {
   signedOut = call;
 }
 
-export const noteSignedOut = () => signedOut();
+export const noteSignedOut = () => void signedOut();
 
 /** Requests whose 401 is about a password and not about the session. */
 const PASSWORD_CHECKS = ['/api/auth/login', '/api/auth/register', '/api/auth/reauthenticate'];
@@ -38,25 +38,26 @@ const PASSWORD_CHECKS = ['/api/auth/login', '/api/auth/register', '/api/auth/rea
 /**
  * Sends a request as this page. Every request to the API goes through here, except uploads with a progress.
  *
- * Asks for the password and sends the request once more where the daemon requires that. Cancelling returns the refusal.
+ * Asks for the password where the daemon requires that, or for a new sign-in where the session has ended, and sends the
+ * request once more. Cancelling returns the refusal.
  */
 export async function send(path: string | Request, init?: RequestInit): Promise<Response> {
-  const request = new Request(path, { credentials: 'same-origin', ...init });
-  for (const [name, value] of Object.entries(pageHeaders())) request.headers.set(name, value);
-  const again = request.clone();
-  const response = await attempt(request);
-  if (response.status !== 403) return response;
-  const refusal = (await response.clone().json().catch(() => null)) as Schemas['ErrorBody'] | null;
-  if (refusal?.code !== 'reauthentication_required' || !(await reauthentication.ask())) return response;
-  return attempt(again);
+  for (let request = new Request(path, { credentials: 'same-origin', ...init }); ; ) {
+    for (const [name, value] of Object.entries(pageHeaders())) request.headers.set(name, value);
+    const again = request.clone();
+    const response = await fetch(request).catch(() => {
+      throw new ApiError(common('unreachable'), 0, 'unreachable');
+    });
+    if (!(await isToBeRepeated(again, response))) return response;
+    request = again;
+  }
 }
 
-async function attempt(request: Request): Promise<Response> {
-  const response = await fetch(request).catch(() => {
-    throw new ApiError(common('unreachable'), 0, 'unreachable');
-  });
-  if (response.status === 401 && !PASSWORD_CHECKS.includes(new URL(request.url).pathname)) signedOut();
-  return response;
+async function isToBeRepeated({ url }: Request, response: Response): Promise<boolean> {
+  if (response.status === 401) return !PASSWORD_CHECKS.includes(new URL(url).pathname) && signedOut();
+  if (response.status !== 403) return false;
+  const refusal = (await response.clone().json().catch(() => null)) as Schemas['ErrorBody'] | null;
+  return refusal?.code === 'reauthentication_required' && reauthentication.ask();
 }
 
 /** The daemon's API, typed from its OpenAPI document: `await ok(api.GET('/api/agents'))`. */

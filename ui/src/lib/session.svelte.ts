@@ -11,6 +11,8 @@ class Session {
   stage = $state<'asking' | 'unreachable' | 'account' | 'login' | 'signed-in'>('asking');
   problem = $state<ApiError | null>(null);
   settings = $state<Schemas['AllSettings'] | null>(null);
+  /** The daemon does not accept the session any more. The view stays as it is until somebody has signed in again. */
+  isExpired = $state(false);
   /** Keys exist already, so that making the account takes one of them. */
   needsKey = $state(false);
 
@@ -53,8 +55,38 @@ class Session {
     theme.set(settings.profile.theme ?? 'system');
   }
 
+  #isChanging = false;
+  #pending: Promise<boolean> | null = null;
+  #resume: (signedIn: boolean) => void = () => {};
+
+  /** Resolves to true when somebody has signed in again, and at once to false where nobody was signed in. */
+  expire(): Promise<boolean> {
+    if (this.#isChanging || this.stage !== 'signed-in') return Promise.resolve(false);
+    this.isExpired = true;
+    live.stop();
+    void deletePageSecret();
+    this.#pending ??= new Promise((resolve) => (this.#resume = resolve));
+    return this.#pending;
+  }
+
+  #resumed() {
+    this.isExpired = false;
+    this.#pending = null;
+    this.#resume(true);
+  }
+
   /** Creates the account or signs in. Half of the session comes as a cookie that no script can read. */
   async enter(how: 'register' | 'login', username: string, password: string, key?: string) {
+    this.#isChanging = true;
+    try {
+      await this.#enter(how, username, password, key);
+    } finally {
+      this.#isChanging = false;
+    }
+    if (this.isExpired) this.#resumed();
+  }
+
+  async #enter(how: 'register' | 'login', username: string, password: string, key?: string) {
     const response = await send(`/api/auth/${how}`, {
       method: 'POST',
       headers: { 'Content-Type': 'application/json', ...(key && { Authorization: `Bearer ${key}` }) },
@@ -77,7 +109,9 @@ class Session {
   }
 
   async leave() {
+    this.#isChanging = true;
     await api.POST('/api/auth/logout').catch(() => {});
+    this.#isChanging = false;
     this.end();
   }
 
@@ -96,7 +130,7 @@ class Session {
 }
 
 export const session = new Session();
-onSignedOut(() => session.end());
+onSignedOut(() => session.expire());
 
 /** The name of the language that the page is not in, and the way to it. */
 export const otherLanguage = {

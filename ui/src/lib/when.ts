@@ -2,7 +2,7 @@
 import { session } from './session.svelte';
 import { language } from './text.svelte';
 
-const here = Intl.DateTimeFormat().resolvedOptions().timeZone;
+export const here = Intl.DateTimeFormat().resolvedOptions().timeZone;
 export const zone = () => session.settings?.profile.timezone || here;
 
 const made = new Map<string, Intl.DateTimeFormat>();

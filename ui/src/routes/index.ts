@@ -12,6 +12,7 @@ import Zap from '@lucide/svelte/icons/zap';
 import type { Component } from 'svelte';
 import { approvals } from '../lib/approvals.svelte';
 import { match } from '../lib/router.svelte';
+import { trouble } from '../lib/trouble.svelte';
 
 export type Group = 'work' | 'agents' | 'automation' | 'operation';
 
@@ -28,6 +29,8 @@ export interface View {
   /** Stands in the bar of a phone as well; there is place for three. */
   phone?: boolean;
   badge?: () => number;
+  /** Number of things in the view that need attention. */
+  trouble?: () => number;
 }
 
 /** Every view, in the order of the navigation: one line adds one. */
@@ -37,11 +40,11 @@ export const views: View[] = [
   { path: '/agents/:name?/:section?', load: () => import('./agents/Agents.svelte'), group: 'agents', icon: Bot, title: { en: 'Agents', de: 'Agenten' }, key: 'e' },
   { path: '/memory/:section?', load: () => import('./memory/Memory.svelte'), group: 'agents', icon: Brain, title: { en: 'Memory', de: 'Gedächtnis' }, key: 'm' },
   { path: '/browser/:section?', load: () => import('./browser/Browser.svelte'), group: 'agents', icon: Globe, title: { en: 'Browser', de: 'Browser' }, key: 'b' },
-  { path: '/scheduler/:section?', load: () => import('./scheduler/Scheduler.svelte'), group: 'automation', icon: CalendarClock, title: { en: 'Scheduler', de: 'Zeitplan' }, key: 'j' },
-  { path: '/hooks/:section?', load: () => import('./hooks/Hooks.svelte'), group: 'automation', icon: Zap, title: { en: 'Hooks', de: 'Hooks' }, key: 'h' },
-  { path: '/channels/:platform?', load: () => import('./channels/Channels.svelte'), group: 'automation', icon: MessagesSquare, title: { en: 'Channels', de: 'Kanäle' }, key: 'k' },
+  { path: '/scheduler/:section?', load: () => import('./scheduler/Scheduler.svelte'), group: 'automation', icon: CalendarClock, title: { en: 'Scheduler', de: 'Zeitplan' }, key: 'j', trouble: () => trouble.counts.scheduler },
+  { path: '/hooks/:section?', load: () => import('./hooks/Hooks.svelte'), group: 'automation', icon: Zap, title: { en: 'Hooks', de: 'Hooks' }, key: 'h', trouble: () => trouble.counts.hooks },
+  { path: '/channels/:platform?', load: () => import('./channels/Channels.svelte'), group: 'automation', icon: MessagesSquare, title: { en: 'Channels', de: 'Kanäle' }, key: 'k', trouble: () => trouble.counts.channels },
   { path: '/devices', load: () => import('./devices/Devices.svelte'), group: 'automation', icon: Laptop, title: { en: 'Devices', de: 'Geräte' }, key: 'd' },
-  { path: '/monitoring/:section?', load: () => import('./monitoring/Monitoring.svelte'), group: 'operation', icon: Activity, title: { en: 'Monitoring', de: 'Überwachung' }, key: 'o' },
+  { path: '/monitoring/:section?', load: () => import('./monitoring/Monitoring.svelte'), group: 'operation', icon: Activity, title: { en: 'Monitoring', de: 'Überwachung' }, key: 'o', trouble: () => trouble.counts.monitoring },
   { path: '/settings/:section?', load: () => import('./settings/Settings.svelte'), group: 'operation', icon: Settings, title: { en: 'Settings', de: 'Einstellungen' }, key: 's', phone: true },
 ];
 

@@ -20,6 +20,8 @@ pub enum AgentError {
          GET /api/agents/{name}/versions lists those there are"
     )]
     VersionNotFound { name: String, version: u32 },
+    #[error("the instructions of agent `{name}` were changed meanwhile; read them again before you replace them")]
+    InstructionsChanged { name: String },
     /// No agent was named where there is not exactly one.
     #[error("name an agent: {reason}")]
     NoDefault { reason: String },
@@ -33,7 +35,7 @@ impl DomainError for AgentError {
     fn kind(&self) -> ErrorKind {
         match self {
             Self::NotFound { .. } | Self::VersionNotFound { .. } => ErrorKind::NotFound,
-            Self::NameTaken { .. } | Self::TooMany { .. } => ErrorKind::Conflict,
+            Self::NameTaken { .. } | Self::TooMany { .. } | Self::InstructionsChanged { .. } => ErrorKind::Conflict,
             Self::Invalid { problems } => ErrorKind::Invalid(problems.clone()),
             Self::NoDefault { .. } => {
                 ErrorKind::Invalid(vec![FieldProblem { field: "agent_id".to_owned(), message: self.to_string() }])
@@ -50,6 +52,7 @@ impl DomainError for AgentError {
             Self::NameTaken { .. } => "name_taken",
             Self::Invalid { .. } => "invalid_request",
             Self::TooMany { .. } => "too_many_agents",
+            Self::InstructionsChanged { .. } => "instructions_changed",
             Self::NoDefault { .. } => "agent_required",
             Self::Workspace { .. } => "internal_error",
             Self::Store(error) => error.code(),

@@ -16,6 +16,7 @@
 
 mod deletion;
 mod error;
+mod message_parts;
 mod model;
 mod parts;
 mod projects;

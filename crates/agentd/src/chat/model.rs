@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::agents::AgentId;
-use crate::engine::{Round, SessionId, SessionStatus, Sources, ToolUse};
+use crate::engine::{Round, SessionId, SessionStatus, Sources, ToolUse, TurnUsage};
 use crate::projects::ProjectId;
 
 agentd_base::typed_id!(
@@ -150,6 +150,8 @@ pub struct Message {
     /// The log of the turn that wrote it.
     pub session_id: Option<SessionId>,
     pub created_at: Timestamp,
+    /// Model, tokens and cost of a reply; `None` for other messages and where an older version stored none.
+    pub usage: Option<TurnUsage>,
     /// Somebody said it whom the owner does not know, or it answers them: nobody learns from it.
     pub is_untrusted: bool,
 }

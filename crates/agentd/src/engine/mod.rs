@@ -73,10 +73,10 @@ mod worker;
 pub use approvals::{Approvals, DecidesApproval, RequestApproval};
 pub use error::EngineError;
 pub use model::{
-    Approval, ApprovalId, ApprovalStatus, CallRecord, CallStatus, EventKind, HistoryMessage, NoAnswer, Origin,
-    OriginKind, Purpose, Reply, Round, Session, SessionEvent, SessionId, SessionStatus, SessionTrace, Sources,
-    SpanError, SpanStatus, SpanTokens, SpanType, StartTurn, ToolUse, TraceSpan, TurnTrace, Unread, check_tools,
-    distinct_tools,
+    Approval, ApprovalId, ApprovalStatus, CallApproval, CallRecord, CallStatus, EventKind, HistoryMessage, NoAnswer,
+    Origin, OriginKind, Purpose, Reply, Round, Session, SessionEvent, SessionId, SessionStatus, SessionTrace, Sources,
+    SpanError, SpanStatus, SpanTokens, SpanType, StartTurn, ToolUse, TraceSpan, TurnTrace, TurnUsage, Unread,
+    check_tools, distinct_tools,
 };
 pub use permits::BackgroundPermit;
 pub use recall::{AnsweredTurn, Recall, RecallRequest, Recalled, RecalledTurn};

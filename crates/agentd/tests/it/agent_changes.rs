@@ -36,6 +36,21 @@ async fn versions(app: &TestApp) -> Vec<(u64, String, String, Value)> {
 }
 
 #[tokio::test]
+async fn instructions_that_changed_meanwhile_are_not_overwritten() {
+    let app = with_scout().await;
+    let change = |text: &str, expected: Value| json!({"profile": {"instructions": text}, "expected_instructions": expected});
+    patch(&app, change("Be kind.", json!("Be brief."))).await;
+    let stale = app.patch(SCOUT).json(&change("Be loud.", json!("Be brief."))).send().await;
+    stale.expect_error(409, "instructions_changed");
+    let kept = app.get(SCOUT).send().await.json();
+    assert_eq!(kept["profile"]["instructions"], "Be kind.");
+    assert_eq!(versions(&app).await.len(), 2);
+    // An agent without instructions has empty ones, and without the field nothing is compared.
+    patch(&app, json!({"profile": {"instructions": null}})).await;
+    assert_eq!(patch(&app, change("Be loud.", json!(""))).await["profile"]["instructions"], "Be loud.");
+}
+
+#[tokio::test]
 async fn what_is_named_changes_and_the_rest_stays() {
     let app = with_scout().await;
     let before = app.get(SCOUT).send().await.json();

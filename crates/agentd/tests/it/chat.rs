@@ -91,6 +91,10 @@ async fn an_agent_is_found_without_being_named_where_that_is_clear() {
     create_agent(&app, "scout").await;
     create(&app, json!({})).await;
     let other = create_agent(&app, "other").await;
+    // The first agent is the default until the settings name another one.
+    let scout = app.get("/api/agents/scout").send().await.expect_status(200).json();
+    assert_eq!(create(&app, json!({})).await["agent_id"], scout["id"]);
+    app.put("/api/settings/interface").json(&json!({"default_agent": null})).send().await.expect_status(200);
     app.post("/api/chat/conversations").json(&json!({})).send().await.expect_error(400, "agent_required");
     app.put("/api/settings/interface").json(&json!({"default_agent": "other"})).send().await.expect_status(200);
     assert_eq!(create(&app, json!({})).await["agent_id"], other["id"]);

@@ -5,7 +5,7 @@ import { toastError } from '../../lib/ui/toast.svelte';
 import { conversations, type Entry } from './conversations.svelte';
 import { shown, type Message } from './message';
 import { Reply } from './reply';
-import { isForLater, isRefusal, randomKey, unsent, type Unsent } from './unsent';
+import { isBudget, isForLater, isRefusal, randomKey, unsent, type Unsent } from './unsent';
 
 /** So many messages are shown first: more would take longer to draw than anybody waits. */
 const FIRST = 30;
@@ -30,6 +30,8 @@ export class Conversation {
   earlier = $state(0);
   loaded = $state(false);
   problem = $state<unknown>(null);
+  /** Why the token budget refused the last message. */
+  refusal = $state<ApiError | null>(null);
   /** Typed while a reply is written; sent one after the other, and kept over a reload of this tab. */
   queue = $state<Unsent[]>([]);
   model = $state<string | null>(null);
@@ -112,10 +114,10 @@ export class Conversation {
       const before = known.get(message.id);
       const next = shown(message);
       if (!before) return next;
-      // What was seen as it came knows more: the order of words and tools, how long they took, what it cost.
-      const isWhole = this.session !== null || before.status !== 'running';
-      const keeps = before.parts.length > 0 && message.role === 'assistant' && isWhole;
-      return { ...next, key: before.key, sessionId: next.sessionId ?? before.sessionId, parts: keeps ? before.parts : next.parts, tokens: before.tokens, error: before.error, status: this.session && before.status === 'running' ? 'running' : next.status };
+      const kept = { key: before.key, sessionId: next.sessionId ?? before.sessionId, error: before.error };
+      // Its stream may be further than what was stored when this was read.
+      const isLive = this.session !== null && before.status === 'running' && before.parts.length > 0;
+      return isLive ? { ...next, ...kept, parts: before.parts, status: 'running' } : { ...next, ...kept };
     });
   }
 
@@ -162,7 +164,7 @@ export class Conversation {
   async #send(unsent: Unsent, beginning?: Beginning): Promise<void> {
     const { content } = unsent;
     this.sending = true;
-    this.problem = null;
+    this.problem = this.refusal = null;
     const question: Message = $state({ key: randomKey(), id: null, role: 'user', parts: [{ kind: 'text', text: content }], status: 'complete', sessionId: null, at: new Date().toISOString() });
     this.messages.push(question);
     try {
@@ -186,6 +188,7 @@ export class Conversation {
       // It was not taken: it goes back to where it was typed.
       this.messages = this.messages.filter((message) => message.key !== question.key);
       this.problem = asApiError(problem);
+      if (isBudget(problem)) this.refusal = this.problem as ApiError;
       this.sending = false;
       throw problem;
     }
@@ -266,7 +269,7 @@ export class Conversation {
     } catch (problem) {
       this.#putBack(next.content);
       if (isForLater(problem)) this.#sendLater();
-      else toastError(problem);
+      else if (!isBudget(problem)) toastError(problem);
     }
   }
 

@@ -42,10 +42,11 @@ export class Reply {
       void approvals.load();
     } else if (event === 'tool_result') {
       const call = this.#call(body.call_id, body.tool, null);
-      Object.assign(call, { status: body.status ?? 'done', output: body.output, endedAt: Date.now() });
+      Object.assign(call, { status: body.status ?? 'done', output: body.output, durationMs: call.startedAt ? Date.now() - call.startedAt : null });
     } else if (event === 'done') {
       this.#end('complete');
       this.#message.tokens = { input: body.input_tokens, output: body.output_tokens };
+      this.#message.model = `${body.provider}/${body.model}`;
     } else if (event === 'error') {
       this.#end(body.code === 'cancelled' ? 'cancelled' : 'failed');
       this.#message.error = { code: body.code, message: body.message };
@@ -97,7 +98,8 @@ export class Reply {
     const message = this.#current();
     const part = message.parts.at(-1);
     if (part?.kind === 'text') part.text += this.#text;
-    else message.parts.push({ kind: 'text', text: this.#text });
+    // Texts of different rounds are paragraphs of their own.
+    else message.parts.push({ kind: 'text', text: this.#text.replace(/^\n+/, '') });
     this.#announce(this.#text);
     this.#text = '';
   }

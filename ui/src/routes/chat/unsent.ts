@@ -17,6 +17,9 @@ export function isForLater(problem: unknown): boolean {
   return [408, 409, 429].includes(status) && code !== 'budget_exhausted';
 }
 
+/** A token budget refused the message; the conversation says so itself. */
+export const isBudget = (problem: unknown) => asApiError(problem).code === 'budget_exhausted';
+
 /** Nothing was begun, and the same request will be refused again. */
 export function isRefusal(problem: unknown): boolean {
   const { status, code } = asApiError(problem);

@@ -19,11 +19,12 @@ class Jobs {
   list = $state<Job[] | null>(null);
   count = $state(0);
   problem = $state<unknown>(null);
-  status = $state<JobStatus | ''>('');
+  status = $state<JobStatus | 'failing' | ''>('');
   agent = $state('');
 
   async load(more = false) {
-    const query = { status: this.status || undefined, agent_id: this.agent || undefined };
+    const filter = this.status === 'failing' ? { failing: true } : { status: this.status || undefined };
+    const query = { ...filter, agent_id: this.agent || undefined };
     try {
       const shown = more ? (this.list ?? []) : [];
       // What was shown stays shown when it is loaded anew.

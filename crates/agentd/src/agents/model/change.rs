@@ -19,6 +19,8 @@ pub struct UpdateAgent {
     pub evolution_choice: Option<EvolutionChoice>,
     /// Members of the profile: each takes the place of the one there, `null` takes it away.
     pub profile: Map<String, Value>,
+    /// The change is refused if the agent has other instructions than these.
+    pub expected_instructions: Option<String>,
 }
 
 impl UpdateAgent {

@@ -1,7 +1,7 @@
 //! `PATCH /api/agents/{name}`.
 
 use agentd_base::{FieldProblem, Patch};
-use agentd_web::{ApiResult, Json, Path, Validate, Validated};
+use agentd_web::{ApiResult, ErrorBody, Json, Path, Validate, Validated};
 use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -33,6 +33,11 @@ pub(super) struct AgentChange {
     #[serde(default)]
     #[schema(value_type = EvolutionChoice, required = false)]
     evolution_choice: Option<EvolutionChoice>,
+    /// The instructions that the change was made from. If the agent has others by now, nothing changes and the answer
+    /// is 409 `instructions_changed`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, max_length = 20_000)]
+    expected_instructions: Option<String>,
 }
 
 impl<S: Sync> Validate<S> for AgentChange {
@@ -49,6 +54,7 @@ impl From<AgentChange> for UpdateAgent {
             custom_archetype: change.custom_archetype,
             evolution_choice: change.evolution_choice,
             profile: change.profile,
+            expected_instructions: change.expected_instructions,
         }
     }
 }
@@ -58,7 +64,8 @@ impl From<AgentChange> for UpdateAgent {
 /// Takes effect with the next reply. Two changes of different fields at once both hold.
 #[utoipa::path(patch, path = "/api/agents/{name}", operation_id = "update_agent", tag = "agents",
     params(("name" = String, Path, description = "svc_name or id")), request_body = AgentChange,
-    responses((status = 200, body = AgentView)))]
+    responses((status = 200, body = AgentView),
+        (status = 409, body = ErrorBody, description = "The instructions are others than `expected_instructions`")))]
 pub(super) async fn update_agent(
     State(agents): State<Agents>,
     Path(name): Path<String>,

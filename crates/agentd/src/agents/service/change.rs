@@ -39,12 +39,15 @@ impl Agents {
     /// Changes what is named and answers the agent as it is then.
     ///
     /// # Errors
-    /// `NotFound`, `Invalid` with every bad field, or the store's refusal.
+    /// `NotFound`, `InstructionsChanged`, `Invalid` with every bad field, or the store's refusal.
     pub async fn update(&self, name_or_id: &str, change: UpdateAgent) -> Result<Agent, AgentError> {
         let id = self.get(name_or_id).await?.id.clone();
         let name = name_or_id.to_owned();
         let update = async move |tx: &mut Tx| {
             let before = living(tx, &id, &name).await?;
+            if change.expected_instructions.as_ref().is_some_and(|expected| expected != before.instructions()) {
+                return Err(AgentError::InstructionsChanged { name: before.svc_name });
+            }
             let now = tx.clock().now();
             let after = before.changed(change.clone(), now).map_err(|problems| AgentError::Invalid { problems })?;
             store_changed(tx, &before, &after, VersionSource::Owner, None).await?;

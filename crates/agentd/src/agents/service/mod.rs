@@ -123,7 +123,7 @@ impl Agents {
         self.0.owners.write().push(owner);
     }
 
-    /// Makes an agent and its workspace.
+    /// Creates an agent and its workspace. The first agent becomes the default agent if the settings name none.
     ///
     /// # Errors
     /// `Invalid` with every bad field, `NameTaken`, `TooMany`, or the store's refusal.
@@ -141,15 +141,21 @@ impl Agents {
         if created.is_err() && was_missing {
             workspaces.forget(&svc_name, &lock);
         }
-        created
+        let (agent, is_default) = created?;
+        if is_default {
+            self.0.settings.refresh_committed().await;
+        }
+        Ok(agent)
     }
 
-    async fn insert(&self, agent: Agent, recorder: Recorder<Agent>) -> Result<Agent, AgentError> {
+    /// Stores an agent; also returns whether it became the default agent.
+    async fn insert(&self, agent: Agent, recorder: Recorder<Agent>) -> Result<(Agent, bool), AgentError> {
         self.0
             .context
             .db
             .write(async move |tx: &mut Tx| {
-                if store::count_agents(tx).await? >= MAX_AGENTS {
+                let others = store::count_agents(tx).await?;
+                if others >= MAX_AGENTS {
                     return Err(AgentError::TooMany { limit: MAX_AGENTS });
                 }
                 if !store::insert_agent(tx, &agent).await? {
@@ -159,8 +165,10 @@ impl Agents {
                 store::insert_version(tx, &agent.id, instructions, VersionSource::Created, None, agent.created_at)
                     .await?;
                 tx.touch(AGENTS);
+                let is_default = others == 0
+                    && Settings::set_unset::<InterfaceSettings>(tx, DEFAULT_AGENT, &agent.svc_name).await?;
                 recorder.record(tx, &agent).await?;
-                Ok(agent.clone())
+                Ok((agent.clone(), is_default))
             })
             .await
     }
@@ -260,7 +268,7 @@ impl Agents {
             [only] => Ok(Arc::clone(only)),
             [] => Err(AgentError::NoDefault { reason: "there is none yet; make one with POST /api/agents".to_owned() }),
             many => Err(AgentError::NoDefault {
-                reason: format!("there are {}, and the setting interface.default_agent names none of them", many.len()),
+                reason: format!("there are {} agents; name one, or set interface.default_agent", many.len()),
             }),
         }
     }

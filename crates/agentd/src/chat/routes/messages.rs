@@ -10,10 +10,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::chat::error::ChatError;
+use crate::chat::message_parts::MessagePart;
 use crate::chat::model::{ConversationId, Cut, Message, MessageId, MessageStatus, Role};
 use crate::chat::service::{Chat, InjectMessage, SendMessage};
 use crate::chat::sse::event_stream;
-use crate::engine::{CallRecord, SessionId};
+use crate::engine::{CallRecord, SessionId, TurnUsage};
 use crate::runtime::{record_once, record_stream_once};
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -23,8 +24,21 @@ pub(super) struct MessageView {
     role: Role,
     content: String,
     status: MessageStatus,
+    /// Text, tool calls and approvals in the order in which they came. `content` is all the text.
+    parts: Vec<MessagePart>,
     /// The tools that were used for it.
     tool_calls: Vec<CallRecord>,
+    /// The agent that wrote a reply. Like the following fields, it is null for other messages.
+    agent_id: Option<String>,
+    provider: Option<String>,
+    model: Option<String>,
+    /// Tokens of all model calls of the turn, up to now while it runs.
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    /// In US dollars; null where the price of a call is not known.
+    cost_estimate: Option<f64>,
+    /// From the start of the turn to its end; null while it runs.
+    duration_ms: Option<u64>,
     /// The turn that wrote it, or that it began: its events and its trace can be had for a day after its end.
     session_id: Option<String>,
     created_at: Timestamp,
@@ -32,7 +46,16 @@ pub(super) struct MessageView {
 
 impl From<Message> for MessageView {
     fn from(message: Message) -> Self {
+        let usage = message.usage.as_ref();
         Self {
+            parts: message.parts(),
+            agent_id: usage.map(|usage| usage.agent_id.to_string()),
+            provider: usage.map(|usage| usage.provider.clone()),
+            model: usage.map(|usage| usage.model.clone()),
+            input_tokens: usage.map(|usage| usage.input_tokens),
+            output_tokens: usage.map(|usage| usage.output_tokens),
+            cost_estimate: usage.and_then(TurnUsage::cost_estimate),
+            duration_ms: usage.and_then(|usage| usage.duration_ms),
             id: message.id,
             conversation_id: message.conversation_id,
             role: message.role,
@@ -128,7 +151,8 @@ impl StreamMessage {
 /// piece that the model sends, `tool_use {tool, input, call_id, round}` before a tool runs and
 /// `tool_result {tool, output, call_id, round, status, untrusted_source}` after it, `approval_request {approval_id,
 /// tool, input, input_sha256, call_id, expires_at, untrusted_sources, request_reason}` where the owner is asked, then
-/// `done {message_id, input_tokens, output_tokens, total_tokens, finish_reason}` or `error {code, message}`. A
+/// `done {message_id, provider, model, input_tokens, output_tokens, total_tokens, finish_reason}` or
+/// `error {code, message}`. A
 /// `finish_reason` of `length` says that the output limit cut the answer off, otherwise it is `stop`. Codes are
 /// `rate_limit`, `auth`, `overloaded`, `context_length`, `provider_unavailable`, `no_answer` (the model or a content
 /// filter refused, or the output limit was reached before the first word), `timeout`, `cancelled`, `tool_limit`,

@@ -203,6 +203,7 @@ impl Chat {
                 && let Some(session) = &message.session_id
             {
                 (message.content, message.rounds) = self.0.engine.shown_so_far(&mut read, session).await?;
+                message.usage = self.0.engine.turn_usage(&mut read, session).await?;
             }
         }
         Ok((conversation, messages))
@@ -282,6 +283,7 @@ impl Chat {
             status: MessageStatus::Complete,
             session_id: None,
             created_at: self.0.context.clock.now(),
+            usage: None,
             is_untrusted: false,
         };
         self.0

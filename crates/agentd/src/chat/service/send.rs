@@ -193,6 +193,7 @@ impl Chat {
             status,
             session_id: None,
             created_at: now,
+            usage: None,
             is_untrusted: unknown_sender.is_some(),
         };
         let question = new_message(Role::User, 1, message.content.clone(), MessageStatus::Complete);

@@ -21,8 +21,8 @@ impl TurnSink for Chat {
                 return Ok(Settled::Ended);
             };
             let now = tx.clock().now();
-            store::settle_reply(tx, conversation, message, &reply.content, &reply.rounds, reply.status.into(), now)
-                .await?;
+            let usage = self.0.engine.turn_usage(tx, &reply.session_id).await?;
+            store::settle_reply(tx, conversation, message, reply, usage.as_ref(), now).await?;
             Ok(Settled::Ended)
         })
     }

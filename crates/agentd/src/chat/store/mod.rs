@@ -12,12 +12,12 @@ use agentd_store::{Args, Read, Row, StoreError, Tx, ValueError, args};
 
 use super::model::{Conversation, ConversationId, Message, MessageStatus};
 use crate::agents::{AgentId, is_living};
-use crate::engine::{ConversationSummary, Round, Sources, Unread};
+use crate::engine::{ConversationSummary, Reply, Sources, TurnUsage, Unread};
 use crate::projects::{ProjectId, living_project};
 use crate::rollups::{self, Counter};
 
-const MESSAGE: &str =
-    "id, conversation_id, position, role, content, rounds, status, session_id, created_at, is_untrusted";
+const MESSAGE: &str = "id, conversation_id, position, role, content, rounds, status, session_id, created_at, \
+    is_untrusted, agent_id, provider, model, input_tokens, output_tokens, cost_micro_usd, duration_ms";
 /// The condition of a message that was not cut off.
 const IS_KEPT: &str = "NOT EXISTS (SELECT 1 FROM message_cuts WHERE message_cuts.conversation_id = \
     messages.conversation_id AND messages.position > message_cuts.after_position \
@@ -79,8 +79,22 @@ fn message(row: &Row) -> Result<Message, StoreError> {
         status: named(row, "status", MessageStatus::from_stored)?,
         session_id: row.get("session_id")?,
         created_at: row.get("created_at")?,
+        usage: usage(row)?,
         is_untrusted: row.get("is_untrusted")?,
     })
+}
+
+fn usage(row: &Row) -> Result<Option<TurnUsage>, StoreError> {
+    let Some(agent_id) = row.get("agent_id")? else { return Ok(None) };
+    Ok(Some(TurnUsage {
+        agent_id,
+        provider: row.get("provider")?,
+        model: row.get("model")?,
+        input_tokens: row.get("input_tokens")?,
+        output_tokens: row.get("output_tokens")?,
+        cost_micro_usd: row.get("cost_micro_usd")?,
+        duration_ms: row.get("duration_ms")?,
+    }))
 }
 
 pub(super) use append::{insert_exchange, insert_message, reserve_messages, reserve_next};
@@ -279,20 +293,32 @@ fn within_budget(messages: &str, order: &str) -> String {
     )
 }
 
-/// Writes a reply down as it ended.
+/// Stores a reply that has ended.
 pub(super) async fn settle_reply(
     tx: &mut Tx,
     conversation_id: &str,
     message_id: &str,
-    content: &str,
-    rounds: &[Round],
-    status: MessageStatus,
+    reply: &Reply,
+    usage: Option<&TurnUsage>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let rounds = (!rounds.is_empty()).then(|| serde_json::to_string(rounds).unwrap_or_default());
+    let rounds = (!reply.rounds.is_empty()).then(|| serde_json::to_string(&reply.rounds).unwrap_or_default());
     tx.execute(
-        "UPDATE messages SET content = $2, rounds = $3, status = $4 WHERE id = $1",
-        args![message_id, content, rounds, status.as_str()],
+        "UPDATE messages SET content = $2, rounds = $3, status = $4, agent_id = $5, provider = $6, model = $7, \
+         input_tokens = $8, output_tokens = $9, cost_micro_usd = $10, duration_ms = $11 WHERE id = $1",
+        args![
+            message_id,
+            &reply.content,
+            rounds,
+            MessageStatus::from(reply.status).as_str(),
+            usage.map(|usage| usage.agent_id.as_str()),
+            usage.map(|usage| usage.provider.as_str()),
+            usage.map(|usage| usage.model.as_str()),
+            usage.map(|usage| usage.input_tokens),
+            usage.map(|usage| usage.output_tokens),
+            usage.and_then(|usage| usage.cost_micro_usd),
+            usage.and_then(|usage| usage.duration_ms)
+        ],
     )
     .await?;
     tx.execute(

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::approval::Approval;
 use super::rounds::{CallProgress, Outcome, as_object};
+use super::session::Session;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
@@ -119,12 +120,14 @@ impl SessionEvent {
     /// `is_cut_off` is set where the answer reached the output limit.
     pub(in crate::engine) fn done(
         seq: u64,
-        message_id: Option<&str>,
+        session: &Session,
         (input_tokens, output_tokens): (u64, u64),
         is_cut_off: bool,
     ) -> Self {
         let data = json!({
-            "message_id": message_id,
+            "message_id": session.message_id,
+            "provider": session.provider,
+            "model": session.model,
             "input_tokens": input_tokens,
             "output_tokens": output_tokens,
             "total_tokens": input_tokens + output_tokens,

@@ -14,14 +14,15 @@ pub use approval::{Approval, ApprovalId, ApprovalStatus};
 pub use attempt::Purpose;
 pub use event::{EventKind, SessionEvent};
 pub use origin::{Origin, OriginKind};
-pub use rounds::{CallRecord, CallStatus, Round};
+pub use rounds::{CallApproval, CallRecord, CallStatus, Round};
 pub use session::{Session, SessionId, SessionStatus};
 pub use trace::{SessionTrace, SpanError, SpanStatus, SpanTokens, SpanType, TraceSpan, TurnTrace};
-pub use turn::{HistoryMessage, NoAnswer, Reply, StartTurn, ToolUse, Unread, check_tools, distinct_tools};
+pub use turn::{HistoryMessage, NoAnswer, Reply, StartTurn, ToolUse, TurnUsage, Unread, check_tools, distinct_tools};
 pub use untrusted::Sources;
 
 pub(super) use approval::fingerprint;
 pub(super) use attempt::{Attempt, AttemptContent, AttemptEnd, StoredAttempt, recall_step, source_name};
-pub(super) use rounds::{CallProgress, Outcome, PLAN, close_calls, unknown_source};
+pub(super) use rounds::{CallProgress, Outcome, PLAN, close_calls, elapsed_ms, unknown_source};
 pub(super) use trace::{Step, StepKind};
+pub(super) use turn::dollars;
 pub(super) use untrusted::{MARKS_NOTE, Marker, shown_source};

@@ -1,14 +1,19 @@
 //! What an agent did for a reply: rounds of words and tool calls.
 
+use agentd_base::Timestamp;
 use agentd_llm::ToolCall;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
+use super::approval::ApprovalStatus;
+
 /// What became of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CallStatus {
+    /// It needs an approval that nobody has given yet.
+    Waiting,
     /// It runs, or waits for its turn.
     Running,
     Done,
@@ -41,6 +46,21 @@ pub struct CallRecord {
     #[serde(default = "unknown_source")]
     #[schema(required, value_type = Option<String>)]
     pub untrusted_source: Option<String>,
+    /// Time from the start of the tool to its result; null where it did not run or has not ended.
+    #[serde(default)]
+    #[schema(required)]
+    pub duration_ms: Option<u64>,
+    /// The approval that the call needed; null where it needed none.
+    #[serde(default)]
+    #[schema(required)]
+    pub approval: Option<CallApproval>,
+}
+
+/// An approval that a call needed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CallApproval {
+    pub id: String,
+    pub status: ApprovalStatus,
 }
 
 /// Of a result that was stored without its source.
@@ -111,10 +131,31 @@ pub(in crate::engine) struct CallProgress {
     /// It was let run: from there on it may have had an effect.
     #[serde(default)]
     pub(in crate::engine) has_begun: bool,
+    #[serde(default)]
+    pub(in crate::engine) began_at: Option<Timestamp>,
+    #[serde(default)]
+    pub(in crate::engine) ended_at: Option<Timestamp>,
+    /// The owner's decision; `None` while there is none.
+    #[serde(default)]
+    pub(in crate::engine) decision: Option<ApprovalStatus>,
     pub(in crate::engine) outcome: Option<Outcome>,
 }
 
 impl CallProgress {
+    pub(in crate::engine) fn new(id: String, call: ToolCall) -> Self {
+        Self {
+            id,
+            call,
+            approval_id: None,
+            tool_fingerprint: None,
+            has_begun: false,
+            began_at: None,
+            ended_at: None,
+            decision: None,
+            outcome: None,
+        }
+    }
+
     /// What is kept of it if the turn ends now.
     pub(in crate::engine) fn record(&self) -> CallRecord {
         let status = match &self.outcome {
@@ -129,8 +170,18 @@ impl CallProgress {
             output: self.outcome.as_ref().map(|outcome| outcome.output.clone()),
             status,
             untrusted_source: self.outcome.as_ref().and_then(|outcome| outcome.untrusted_source.clone()),
+            duration_ms: elapsed_ms(self.began_at, self.ended_at),
+            approval: self.approval_id.as_ref().map(|id| CallApproval {
+                id: id.clone(),
+                status: self.decision.unwrap_or(ApprovalStatus::Cancelled),
+            }),
         }
     }
+}
+
+/// Milliseconds between two times that are both known.
+pub(in crate::engine) fn elapsed_ms(began_at: Option<Timestamp>, ended_at: Option<Timestamp>) -> Option<u64> {
+    u64::try_from(ended_at?.since(began_at?).as_millis()).ok()
 }
 
 /// Events carry objects; what a model wrote instead is shown inside one.
@@ -142,11 +193,16 @@ pub(in crate::engine) fn as_object(input: &Value) -> Value {
     }
 }
 
-/// After the end nothing runs any more.
+/// Ends the calls that are still open when a turn ends.
 pub(in crate::engine) fn close_calls(rounds: &mut [Round]) {
     for call in rounds.iter_mut().flat_map(|round| round.calls.iter_mut()) {
-        if call.status == CallStatus::Running {
-            call.status = CallStatus::Unknown;
+        match call.status {
+            CallStatus::Running => call.status = CallStatus::Unknown,
+            CallStatus::Waiting => call.status = CallStatus::Cancelled,
+            _ => {}
+        }
+        if let Some(approval) = call.approval.as_mut().filter(|approval| approval.status == ApprovalStatus::Pending) {
+            approval.status = ApprovalStatus::Cancelled;
         }
     }
 }
@@ -157,14 +213,7 @@ mod tests {
 
     #[test]
     fn a_call_that_never_began_had_no_effect() {
-        let mut progress = CallProgress {
-            id: "0.0".to_owned(),
-            call: ToolCall::new("v", "shell", json!({})),
-            approval_id: None,
-            tool_fingerprint: None,
-            has_begun: false,
-            outcome: None,
-        };
+        let mut progress = CallProgress::new("0.0".to_owned(), ToolCall::new("v", "shell", json!({})));
         let record = progress.record();
         assert_eq!(record.status, CallStatus::Cancelled);
         let written = serde_json::to_value(&record).unwrap();

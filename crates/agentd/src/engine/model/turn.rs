@@ -9,7 +9,7 @@ use super::origin::Origin;
 use super::rounds::Round;
 use super::session::{SessionId, SessionStatus};
 use super::untrusted::Sources;
-use crate::agents::Agent;
+use crate::agents::{Agent, AgentId};
 use crate::runtime::ItemFailure;
 
 /// What was said before, oldest first.
@@ -157,6 +157,34 @@ pub fn distinct_tools(named: &[String]) -> Vec<String> {
         }
     }
     tools
+}
+
+/// Model, tokens, cost and duration of a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnUsage {
+    pub agent_id: AgentId,
+    pub provider: String,
+    pub model: String,
+    /// Tokens of all its model calls, auxiliary ones included.
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    /// `None` where the price of a call is not known.
+    pub cost_micro_usd: Option<u64>,
+    /// Time from its start to its end, waiting for approvals included; `None` while it runs.
+    pub duration_ms: Option<u64>,
+}
+
+impl TurnUsage {
+    /// The cost in US dollars; `None` where the price of a call is not known.
+    #[must_use]
+    pub fn cost_estimate(&self) -> Option<f64> {
+        self.cost_micro_usd.map(dollars)
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "what a turn costs is far below what a float holds exactly")]
+pub(in crate::engine) fn dollars(micro_usd: u64) -> f64 {
+    micro_usd as f64 / 1e6
 }
 
 /// How a turn ended.

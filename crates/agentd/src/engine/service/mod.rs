@@ -2,6 +2,7 @@
 
 mod activity;
 mod background;
+mod usage;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};

@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use crate::engine::model::{
     Approval, ApprovalStatus, AttemptEnd, CallStatus, EventKind, PLAN, Purpose, Session, SessionEvent, SessionStatus,
-    SessionTrace, SpanError, SpanStatus, SpanTokens, SpanType, Step, StepKind, StoredAttempt, TraceSpan, source_name,
+    SessionTrace, SpanError, SpanStatus, SpanTokens, SpanType, Step, StepKind, StoredAttempt, TraceSpan, dollars, elapsed_ms,
+    source_name,
 };
 use crate::engine::state::EngineState;
 use crate::engine::store;
@@ -58,15 +59,6 @@ struct Tree<'s> {
     cost_micro_usd: u64,
     unpriced_calls: u64,
     error: Option<SpanError>,
-}
-
-fn milliseconds(began: Option<Timestamp>, ended: Option<Timestamp>) -> Option<u64> {
-    u64::try_from(ended?.since(began?).as_millis()).ok()
-}
-
-#[allow(clippy::cast_precision_loss, reason = "what a turn costs is far below what a float holds exactly")]
-fn dollars(micro_usd: u64) -> f64 {
-    micro_usd as f64 / 1e6
 }
 
 fn span(id: String, span_type: SpanType, name: &str, started_at: Option<Timestamp>) -> TraceSpan {
@@ -123,7 +115,7 @@ impl<'s> Tree<'s> {
                 self.model_call(step.id, step.started_at, stored)
             }
         };
-        made.duration_ms = milliseconds(step.started_at, step.ended_at);
+        made.duration_ms = elapsed_ms(step.started_at, step.ended_at);
         self.spans.push(made);
     }
 
@@ -188,14 +180,14 @@ impl<'s> Tree<'s> {
                     return;
                 }
                 let tool = self.tool(text("call_id"), text("tool"), event.at);
-                tool.duration_ms = milliseconds(tool.started_at, event.at);
+                tool.duration_ms = elapsed_ms(tool.started_at, event.at);
                 tool.status = match status {
                     CallStatus::Done => SpanStatus::Done,
                     CallStatus::Failed => SpanStatus::Failed,
                     CallStatus::Rejected => SpanStatus::Rejected,
                     CallStatus::Expired => SpanStatus::Expired,
                     CallStatus::Cancelled => SpanStatus::Cancelled,
-                    CallStatus::Running | CallStatus::Unknown => SpanStatus::Unknown,
+                    CallStatus::Waiting | CallStatus::Running | CallStatus::Unknown => SpanStatus::Unknown,
                 };
                 if tool.status == SpanStatus::Failed {
                     let message = complaint(&data["output"]);
@@ -237,7 +229,7 @@ impl<'s> Tree<'s> {
         let began = Some(approval.requested_at);
         self.spans.push(TraceSpan {
             status,
-            duration_ms: milliseconds(began, ended_at),
+            duration_ms: elapsed_ms(began, ended_at),
             call_id: approval.call_id.clone(),
             ..span(self.id_of(approval.id.as_str()), SpanType::Approval, &approval.tool, began)
         });
@@ -269,7 +261,7 @@ impl<'s> Tree<'s> {
             trace_id: session.trace.turn().trace_id.to_string(),
             unpriced_calls: self.unpriced_calls,
             span: TraceSpan {
-                duration_ms: milliseconds(Some(session.started_at), session.completed_at),
+                duration_ms: elapsed_ms(Some(session.started_at), session.completed_at),
                 status: match session.status {
                     SessionStatus::Running if session.waiting_since.is_some() => SpanStatus::Waiting,
                     SessionStatus::Running => SpanStatus::Running,

@@ -164,6 +164,8 @@ mod tests {
             output: None,
             status,
             untrusted_source: None,
+            duration_ms: None,
+            approval: None,
         };
         assert!(remembered_by_model(&record(CallStatus::Unknown), &marker()).contains("may or may not"));
         assert!(remembered_by_model(&record(CallStatus::Cancelled), &marker()).contains("was not run"));

@@ -33,6 +33,7 @@ impl Turn {
         let mut ready = Ready::new();
         for (index, progress) in calls.iter_mut().enumerate().filter(|(_, progress)| progress.outcome.is_none()) {
             let decision = decisions.iter().find(|known| Some(known.id.as_str()) == progress.approval_id.as_deref());
+            progress.decision = decision.map(|decision| decision.status);
             let input = match self.decided(progress, decision) {
                 Ok(schema) => {
                     let input = schema.validate(&progress.call.input).await;

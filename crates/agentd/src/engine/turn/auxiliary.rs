@@ -105,12 +105,9 @@ impl Turn {
         };
         self.prompt.add_note(&format!("Your plan:\n{plan}"));
         let progress = CallProgress {
-            id: PLAN.to_owned(),
-            call: ToolCall::new(PLAN, PLAN, json!({})),
-            approval_id: None,
-            tool_fingerprint: None,
             has_begun: true,
             outcome: Some(Outcome::done(json!({ "text": plan }))),
+            ..CallProgress::new(PLAN.to_owned(), ToolCall::new(PLAN, PLAN, json!({})))
         };
         let (first, second) = (self.log.number(), self.log.number());
         self.log.waiting.push(SessionEvent::tool_use(first, 0, &progress));

@@ -141,7 +141,7 @@ fn last_event(session: &Session, seq: u64, spent: Spent, is_cut_off: bool, error
         Some(error) => SessionEvent::error(seq, &error.code, &error.message),
         None => {
             let tokens = (spent.input_tokens, spent.output_tokens);
-            SessionEvent::done(seq, session.message_id.as_deref(), tokens, is_cut_off)
+            SessionEvent::done(seq, session, tokens, is_cut_off)
         }
     }
 }

@@ -64,7 +64,7 @@ impl Turn {
                 if call.id.is_empty() {
                     call.id = format!("call_{round}_{index}");
                 }
-                CallProgress { id, call, approval_id: None, tool_fingerprint: None, has_begun: false, outcome: None }
+                CallProgress::new(id, call)
             })
             .collect();
         let used = self.rounds.iter().filter(|round| round.calls.iter().any(|call| call.tool != PLAN)).count();
@@ -200,6 +200,7 @@ impl Turn {
                 let seq = self.log.number();
                 events.push(SessionEvent::tool_result(seq, round, &calls[index], &outcome).at(ended_at));
                 calls[index].outcome = Some(outcome);
+                calls[index].ended_at = Some(ended_at);
             }
             starting = self.take_ready(&mut ready, most.saturating_sub(running.len()), &mut calls, &mut events);
             if running.is_empty() && starting.is_empty() && calls.iter().all(|progress| progress.outcome.is_some()) {
@@ -252,6 +253,7 @@ impl Turn {
                 let seq = self.log.number();
                 events.push(SessionEvent::tool_use(seq, round, &calls[index]).at(now));
                 calls[index].has_begun = true;
+                calls[index].began_at = Some(now);
                 (index, input)
             })
             .collect()

@@ -1,5 +1,7 @@
 //! Hooks themselves, and what they did.
 
+use std::collections::BTreeMap;
+
 use agentd_base::{Edge, FieldProblem, Page, PageLimits, Problems, Timestamp};
 use agentd_web::{ApiError, ApiResult, Caller, ErrorBody, IdempotencyKey, Json, Path, Query, Validate, Validated};
 use axum::extract::State;
@@ -19,13 +21,16 @@ use crate::runtime::record_once;
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct HookList {
     hooks: Vec<HookView>,
+    /// Number of dead letters by the id of their hook; hooks without any are left out.
+    dead_letters: BTreeMap<String, u64>,
 }
 
 /// Every hook, the oldest first
 #[utoipa::path(get, path = "/api/hooks", tag = "hooks", responses((status = 200, body = HookList)))]
 pub(super) async fn list_hooks(State(hooks): State<Hooks>, caller: Caller) -> Answer<HookList> {
-    let found = hooks.list().await?;
-    Ok(Json(HookList { hooks: found.iter().map(|hook| HookView::from(hook).shown_to(&caller)).collect() }))
+    let dead_letters = hooks.dead_letter_counts().await?;
+    let hooks = hooks.list().await?.iter().map(|hook| HookView::from(hook).shown_to(&caller)).collect();
+    Ok(Json(HookList { hooks, dead_letters }))
 }
 
 /// Make a hook

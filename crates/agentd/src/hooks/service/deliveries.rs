@@ -1,5 +1,7 @@
 //! Looking at deliveries and executions, and trying deliveries again.
 
+use std::collections::BTreeMap;
+
 use agentd_base::{Page, Timestamp, trace};
 use agentd_store::{EventId, Recorder, Tx};
 use serde_json::{Value, json};
@@ -93,6 +95,15 @@ impl Hooks {
     pub async fn dead_letters(&self, hook: Option<&HookId>, page: Page) -> Result<(Vec<Delivery>, u64), HookError> {
         let mut read = self.db().read().await?;
         Ok(deliveries::list_deliveries(&mut read, hook, Some(DeliveryStatus::DeadLetter), page).await?)
+    }
+
+    /// Number of dead letters of each hook that has some.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn dead_letter_counts(&self) -> Result<BTreeMap<String, u64>, HookError> {
+        let counts = deliveries::count_dead_letters(&mut self.db().read().await?).await?;
+        Ok(counts.into_iter().map(|(hook, count)| (hook.to_string(), count)).collect())
     }
 
     /// How many deliveries of all hooks are in each state.

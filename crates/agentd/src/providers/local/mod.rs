@@ -9,5 +9,5 @@ mod files;
 mod rules;
 mod template;
 
-pub use backend::LocalBackend;
+pub use backend::{LocalBackend, SMALL_MODEL_BYTES};
 pub use files::LocalOptions;

@@ -37,6 +37,8 @@ pub struct ProviderView {
 pub struct LocalModelView {
     /// The file in use, by its name.
     pub model: Option<String>,
+    /// Whether the file in use holds a small model, which is good for a first try only.
+    pub small: bool,
     /// What `local_model` of the agent settings can be set to.
     pub available_models: Vec<String>,
     pub state: LocalModelState,

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{Configured, Providers, canonical, file_name};
 use crate::providers::error::ProviderError;
-use crate::providers::local::LocalBackend;
+use crate::providers::local::{LocalBackend, SMALL_MODEL_BYTES};
 use crate::providers::model::{
     CallsTools, DefaultCheck, LOCAL, LocalModelState, LocalModelView, ModelCall, ModelPreference, Outcome,
     ProviderReport, ProviderRow, ProviderStatus, ProviderView, ReportedFailure,
@@ -233,6 +233,8 @@ impl Providers {
             checked_at: outcome.map(|outcome| outcome.checked_at).filter(|_| found.is_ok()),
             local: Some(LocalModelView {
                 model,
+                small: file
+                    .is_some_and(|path| std::fs::metadata(path).is_ok_and(|found| found.len() < SMALL_MODEL_BYTES)),
                 available_models: self.available_models(),
                 state: match now.state {
                     LocalState::Unloaded => LocalModelState::Unloaded,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::retry::{RetryChange, RetryRule};
+use super::run_status::RunStatus;
 use super::{condition, named};
 use crate::agents::AgentId;
 use crate::engine::ToolUse;
@@ -159,6 +160,8 @@ pub struct Job {
     /// Only of an active job.
     pub next_run_at: Option<Timestamp>,
     pub last_run_at: Option<Timestamp>,
+    /// Result of the last run that has ended, skipped ones aside; known where a job is looked up or listed.
+    pub last_run_status: Option<RunStatus>,
     /// Runs that have begun.
     pub run_count: u64,
     /// An agent planned it by itself.
@@ -207,6 +210,7 @@ impl Job {
             counted_from: now,
             next_run_at: None,
             last_run_at: None,
+            last_run_status: None,
             run_count: 0,
             made_by_agent: false,
             created_at: now,

@@ -6,6 +6,7 @@ pub(super) mod habit;
 pub(super) mod job;
 pub(super) mod retry;
 pub(super) mod run;
+mod run_status;
 pub(super) mod slots;
 
 pub use chain::{
@@ -18,7 +19,8 @@ pub use job::{
     OverlapPolicy,
 };
 pub use retry::{BaseDelay, RetryChange, RetryRule, RetryStrategy};
-pub use run::{FailedRun, Run, RunCause, RunDelivery, RunId, RunStatus, StopReason};
+pub use run::{FailedRun, Run, RunCause, RunDelivery, RunId, StopReason};
+pub use run_status::RunStatus;
 
 /// An enum that stands in JSON and in the database by the same names.
 macro_rules! named {

@@ -15,7 +15,7 @@ use crate::notify::Target;
 use crate::projects::ProjectId;
 use crate::runtime::record_once;
 use crate::scheduler::model::{
-    DeliveryRule, Job, JobCondition, JobExecutionMode, JobId, JobStatus, OverlapPolicy, RetryRule,
+    DeliveryRule, Job, JobCondition, JobExecutionMode, JobId, JobStatus, OverlapPolicy, RetryRule, RunStatus,
 };
 use crate::scheduler::service::{ListJobs, Scheduler};
 
@@ -43,6 +43,8 @@ pub(super) struct JobView {
     /// `null` while it is not active.
     next_run_at: Option<Timestamp>,
     last_run_at: Option<Timestamp>,
+    /// Result of the last run that has ended, skipped ones aside.
+    last_run_status: Option<RunStatus>,
     /// Runs that have begun.
     run_count: u64,
     created_at: Timestamp,
@@ -70,6 +72,7 @@ impl JobView {
             model: job.model.clone(),
             next_run_at: job.next_run_at,
             last_run_at: job.last_run_at,
+            last_run_status: job.last_run_status,
             run_count: job.run_count,
             created_at: job.created_at,
             updated_at: job.updated_at,
@@ -100,6 +103,10 @@ pub(super) struct JobQuery {
     /// Only those in this state.
     #[param(inline)]
     status: Option<JobStatus>,
+    /// Only those whose last run failed or timed out.
+    #[serde(default)]
+    #[param(default = false)]
+    failing: bool,
     /// Only those of this agent, by id or svc_name.
     #[param(min_length = 1, max_length = 64)]
     agent_id: Option<String>,
@@ -128,8 +135,12 @@ pub(super) async fn list_jobs(
     let mut problems = Problems::new();
     let page = Page::checked(query.limit, query.offset, PageLimits::default(), &mut problems);
     problems.into_result().map_err(ApiError::invalid)?;
-    let asked =
-        ListJobs { status: query.status, agent: query.agent_id.as_deref(), project: query.project_id.as_deref() };
+    let asked = ListJobs {
+        status: query.status,
+        is_failing: query.failing,
+        agent: query.agent_id.as_deref(),
+        project: query.project_id.as_deref(),
+    };
     let (jobs, count) = scheduler.list(asked, page).await?;
     let jobs = jobs.iter().map(|job| JobView::new(job, &scheduler).shown_to(&caller)).collect();
     Ok(Json(JobList { jobs, count }))

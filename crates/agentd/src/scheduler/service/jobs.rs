@@ -47,6 +47,8 @@ pub struct UpdateJob {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ListJobs<'a> {
     pub status: Option<JobStatus>,
+    /// Only jobs whose last run failed or timed out.
+    pub is_failing: bool,
     /// Id or `svc_name`.
     pub agent: Option<&'a str>,
     pub project: Option<&'a str>,
@@ -291,7 +293,7 @@ impl Scheduler {
     /// # Errors
     /// An unknown agent or project, or the store's refusal.
     pub async fn list(&self, asked: ListJobs<'_>, page: Page) -> Result<(Vec<Job>, u64), SchedulerError> {
-        let mut filter = JobFilter { status: asked.status, ..JobFilter::default() };
+        let mut filter = JobFilter { status: asked.status, is_failing: asked.is_failing, ..JobFilter::default() };
         if let Some(name) = asked.agent {
             filter.agent = Some(self.0.agents.get(name).await?.id.clone());
         }

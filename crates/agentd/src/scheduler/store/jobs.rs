@@ -7,7 +7,7 @@ use agentd_store::{Args, Read, Row, StoreError, Tx, args, batch_of, rows_of};
 use super::runs;
 use crate::agents::AgentId;
 use crate::projects::{ProjectId, living_project};
-use crate::scheduler::model::{Job, JobExecutionMode, JobId, JobStatus, OverlapPolicy};
+use crate::scheduler::model::{Job, JobExecutionMode, JobId, JobStatus, OverlapPolicy, RunStatus};
 use crate::settings::Vault;
 
 /// The columns of a job; one whose project was deleted has none.
@@ -20,9 +20,16 @@ pub(in crate::scheduler) fn columns() -> String {
     )
 }
 
-/// Which jobs are asked for.
+/// Result of a job's last run that has ended, skipped ones aside.
+const LAST_RUN_STATUS: &str = "(SELECT job_runs.status FROM job_runs WHERE job_runs.job_id = jobs.id \
+    AND job_runs.status NOT IN ('pending', 'running', 'skipped') \
+    ORDER BY job_runs.created_at DESC, job_runs.id DESC LIMIT 1)";
+
+/// Filter of the job list.
 #[derive(Debug, Clone, Default)]
 pub(in crate::scheduler) struct JobFilter {
+    /// Only jobs whose last run failed or timed out.
+    pub(in crate::scheduler) is_failing: bool,
     pub(in crate::scheduler) status: Option<JobStatus>,
     pub(in crate::scheduler) agent: Option<AgentId>,
     pub(in crate::scheduler) project: Option<ProjectId>,
@@ -64,11 +71,18 @@ pub(in crate::scheduler) fn job(row: &Row) -> Result<Job, StoreError> {
         counted_from: row.get("counted_from")?,
         next_run_at: row.get("next_run_at")?,
         last_run_at: row.get("last_run_at")?,
+        last_run_status: None,
         run_count: row.get("run_count")?,
         made_by_agent: row.get("made_by_agent")?,
         created_at: row.get("created_at")?,
         updated_at: row.get("updated_at")?,
     })
+}
+
+/// A job with the result of its last run.
+fn job_with_result(row: &Row) -> Result<Job, StoreError> {
+    let status: Option<String> = row.get("last_run_status")?;
+    Ok(Job { last_run_status: status.as_deref().and_then(RunStatus::parse), ..job(row)? })
 }
 
 /// The vault's scope for the credentials in the url of a job's delivery.
@@ -155,9 +169,12 @@ pub(in crate::scheduler) async fn update_job(tx: &mut Tx, job: &Job) -> Result<(
 }
 
 pub(in crate::scheduler) async fn find_job(read: &mut Read, id: &JobId) -> Result<Option<Job>, StoreError> {
-    let sql = format!("SELECT {} FROM jobs WHERE id = $1 AND deleted_at IS NULL", columns());
+    let sql = format!(
+        "SELECT {}, {LAST_RUN_STATUS} AS last_run_status FROM jobs WHERE id = $1 AND deleted_at IS NULL",
+        columns()
+    );
     let row = read.fetch_optional(sql, args![id]).await?;
-    row.as_ref().map(job).transpose()
+    row.as_ref().map(job_with_result).transpose()
 }
 
 /// The newest first, and how many match.
@@ -177,15 +194,19 @@ pub(in crate::scheduler) async fn list_jobs(
     if let Some(project) = &filter.project {
         condition.push_str(&format!(" AND project_id = ${}", values.push(project)));
     }
+    if filter.is_failing {
+        condition.push_str(&format!(" AND {LAST_RUN_STATUS} IN ('failed', 'timeout')"));
+    }
     let count =
         read.fetch_one(format!("SELECT COUNT(*) FROM jobs WHERE {condition}"), values.clone()).await?.first()?;
     let (limit, offset) = (values.push(page.limit), values.push(page.offset));
     let sql = format!(
-        "SELECT {columns} FROM jobs WHERE {condition} ORDER BY created_at DESC, id DESC LIMIT ${limit} OFFSET ${offset}",
+        "SELECT {columns}, {LAST_RUN_STATUS} AS last_run_status FROM jobs WHERE {condition} \
+         ORDER BY created_at DESC, id DESC LIMIT ${limit} OFFSET ${offset}",
         columns = columns()
     );
     let rows = read.fetch_all(sql, values).await?;
-    Ok((rows.iter().map(job).collect::<Result<_, _>>()?, count))
+    Ok((rows.iter().map(job_with_result).collect::<Result<_, _>>()?, count))
 }
 
 /// When the next job is due: one step in an index, however many jobs there are.

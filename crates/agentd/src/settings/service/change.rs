@@ -113,6 +113,21 @@ impl Settings {
         Ok(true)
     }
 
+    /// Sets a field of a section that has no value, in the caller's transaction. Returns whether it did; then
+    /// [`Self::refresh_committed`] must follow the commit.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn set_unset<S: Section>(tx: &mut Tx, field: &str, value: &str) -> Result<bool, StoreError> {
+        let mut stored = store::find_section(tx, S::NAME).await?.unwrap_or_else(|| Value::Object(Map::new()));
+        if !stored[field].is_null() {
+            return Ok(false);
+        }
+        stored[field] = Value::from(value);
+        store::upsert_section(tx, S::NAME, &stored).await?;
+        Ok(true)
+    }
+
     /// Puts in force what was committed, as soon as it can be read.
     pub async fn refresh_committed(&self) {
         if let Err(error) = self.refresh().await {

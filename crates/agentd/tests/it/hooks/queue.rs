@@ -145,6 +145,8 @@ async fn dead_letters_are_retried_and_purged_together() {
     settle(&app).await;
     let dead = |query: &str| app.get(&format!("/api/hooks/deliveries/dead-letters{query}"));
     assert_eq!(dead("").send().await.expect_status(200).json()["total"], 6);
+    let counts = async || app.get(HOOKS).send().await.expect_status(200).json()["dead_letters"].clone();
+    assert_eq!(counts().await, json!({&one: 3, &two: 3}));
     assert_eq!(dead(&format!("?hook_id={one}&limit=2")).send().await.expect_status(200).json()["total"], 3);
     receiver.always(Answer::Status(200));
     let retry = format!("/api/hooks/deliveries/dead-letters/retry?hook_id={one}");
@@ -152,7 +154,9 @@ async fn dead_letters_are_retried_and_purged_together() {
     settle(&app).await;
     assert_eq!(deliveries(&app, &one).await["stats"]["success"], 3);
     let purge = || app.delete("/api/hooks/deliveries/dead-letters");
+    assert_eq!(counts().await, json!({&two: 3}));
     assert_eq!(purge().send().await.expect_status(200).json(), json!({"deleted": 3}));
+    assert_eq!(counts().await, json!({}));
     assert_eq!(purge().send().await.expect_status(200).json(), json!({"deleted": 0}));
     assert_eq!(deliveries(&app, &two).await["total"], 0);
 }

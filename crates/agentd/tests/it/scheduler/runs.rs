@@ -169,7 +169,36 @@ async fn a_condition_decides_whether_a_run_begins() {
     assert_eq!(list[2]["session_id"], Value::Null);
     let skipped = events(app, "task.skipped").await;
     assert_eq!(skipped[0].1["reason"], "the condition was false");
-    assert_eq!(job(app, &id(&made)).await["run_count"], 2);
+    let shown = job(app, &id(&made)).await;
+    // A skipped run is no result.
+    assert_eq!((&shown["run_count"], &shown["last_run_status"]), (&json!(2), &json!("failed")));
+}
+
+#[tokio::test]
+async fn job_shows_the_result_of_its_last_run_and_is_found_by_a_failure() {
+    let talk = Talk::with(Script::queue([bad(), good()])).await;
+    let app = &talk.app;
+    let made = create(app, &every(600)).await;
+    create(app, &with(every(86_400), &json!({"name": "other"}))).await;
+    let failing = async || {
+        let list = app.get("/api/scheduler/jobs?failing=true").send().await.expect_status(200).json();
+        assert_eq!(list["count"], list["jobs"].as_array().expect("jobs").len());
+        list["jobs"].as_array().expect("jobs").iter().map(|job| job["name"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!((&made["last_run_status"], failing().await), (&Value::Null, vec![]));
+    advance(app, 600);
+    app.run_workers().await;
+    assert_eq!(job(app, &id(&made)).await["last_run_status"], "failed");
+    assert_eq!(failing().await, [json!("report")]);
+    let all = app.get("/api/scheduler/jobs?failing=false").send().await.expect_status(200).json();
+    assert_eq!((&all["count"], &all["jobs"][0]["last_run_status"]), (&json!(2), &Value::Null));
+    let changed = json!({"name": "renamed"});
+    let path = format!("/api/scheduler/jobs/{}", id(&made));
+    assert_eq!(app.put(&path).json(&changed).send().await.expect_status(200).json()["last_run_status"], "failed");
+    advance(app, 600);
+    app.run_workers().await;
+    assert_eq!(job(app, &id(&made)).await["last_run_status"], "success");
+    assert_eq!(failing().await, Vec::<Value>::new());
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 mod answers;
 mod approvals;
 mod hostile_schemas;
+mod parts;
 mod strategy;
 mod traces;
 mod waking;
