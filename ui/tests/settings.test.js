@@ -133,6 +133,32 @@ test('a restore says what it does, wants the name, and shows what came of it', a
   assert.deepEqual(agents, ['ada']);
 });
 
+test('an import names the safety settings that it leaves unchanged, and applies them when asked', async () => {
+  const file = { settings: { interface: { show_token_usage: true }, sandbox: { backend: 'none' }, security: { allowed_hosts: ['169.254.169.254'] } } };
+  await show('/settings/data');
+  const input = page.getByLabel('Import settings');
+  await input.setInputFiles({ name: 'settings.json', mimeType: 'application/json', buffer: Buffer.from(JSON.stringify(file)) });
+  await dialog().getByRole('button', { name: 'Import settings' }).click();
+  await dialog().getByText('Safety settings were left unchanged').waitFor();
+  await dialog().getByText('sandbox.backend').waitFor();
+  await dialog().getByText(/auto → none/).waitFor();
+  assert.equal(await dialog().getByText('Weaker').count(), 2);
+  assert.deepEqual(await axe(page), []);
+  assert.equal((await call('GET', '/api/sandbox/config')).backend, 'auto');
+
+  await dialog().getByRole('button', { name: 'Apply these too' }).click();
+  const password = page.getByRole('dialog', { name: 'Confirm your password' });
+  const weakened = page.getByRole('dialog', { name: 'These safety settings became weaker' });
+  await password.or(weakened).first().waitFor();
+  if (await password.isVisible()) await it.confirmPassword();
+  await dialog().getByText('These safety settings became weaker').waitFor();
+  await dialog().getByText('security.allowed_hosts').waitFor();
+  await dialog().getByRole('button', { name: 'Close' }).last().click();
+  assert.equal((await call('GET', '/api/sandbox/config')).backend, 'none');
+  await call('PUT', '/api/sandbox/config', { backend: 'auto' });
+  await call('PUT', '/api/settings/security', { allowed_hosts: [] });
+});
+
 test('on a phone the sections are chosen from a list, which asks before what was typed is lost', async () => {
   await page.setViewportSize(PHONE);
   await show('/settings/profile');

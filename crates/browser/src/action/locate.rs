@@ -9,6 +9,7 @@ use serde_json::json;
 use super::ElementState;
 use crate::BrowserError;
 use crate::selector::{Selector, shortened};
+use crate::snapshot::shown_name;
 use crate::tab::{Argument, Deadline, Element, FrameId, Invoked, Tab};
 
 /// One frame that hangs must not keep the others from being searched.
@@ -66,8 +67,24 @@ struct QueriedTree {
 struct QueriedNode {
     #[serde(default)]
     ignored: bool,
+    #[serde(default)]
+    name: Option<QueriedName>,
     #[serde(rename = "backendDOMNodeId", default)]
     node: Option<i64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct QueriedName {
+    #[serde(default)]
+    value: String,
+}
+
+impl QueriedNode {
+    /// Compares names as snapshots show them: white space, quotes and characters without a visible form do not tell
+    /// them apart.
+    fn is_called(&self, name: &str) -> bool {
+        shown_name(self.name.as_ref().map_or("", |name| &name.value)) == shown_name(name)
+    }
 }
 
 /// What one frame has.
@@ -295,17 +312,15 @@ impl Tab {
             return Ok(None);
         };
         let Some(session) = self.session_of(frame) else { return Ok(None) };
-        let mut parameters = json!({"objectId": document.object_id, "role": role});
-        if let Some(name) = name {
-            parameters["accessibleName"] = name.into();
-        }
+        let parameters = json!({"objectId": document.object_id, "role": role});
         let queried: QueriedTree =
             match self.call_in(&session, "Accessibility.queryAXTree", parameters, SEARCH_LIMIT).await {
                 // The document went meanwhile.
                 Err(BrowserError::Protocol(_)) => return Ok(None),
                 other => other?,
             };
-        let nodes: Vec<i64> = queried.nodes.iter().filter(|node| !node.ignored).filter_map(|node| node.node).collect();
+        let is_meant = |node: &&QueriedNode| !node.ignored && name.is_none_or(|name| node.is_called(name));
+        let nodes: Vec<i64> = queried.nodes.iter().filter(is_meant).filter_map(|node| node.node).collect();
         match nodes.as_slice() {
             [] => Ok(None),
             [node] => match self.resolve(frame, *node).await? {

@@ -2,6 +2,8 @@
 (() => {
   const MAX_TEXT = 40;
   const squeeze = (text) => (text || '').replace(/\s+/g, ' ').trim();
+  // As a snapshot shows it: without characters that have no visible form.
+  const shown = (text) => squeeze((text || '').replace(/[\p{Cf}\p{Default_Ignorable_Code_Point}]/gu, ''));
   // The parent in the tree that is drawn: out of slots and shadow roots.
   const parentOf = (node) =>
     node.assignedSlot || node.parentElement || (node.parentNode instanceof ShadowRoot ? node.parentNode.host : null);
@@ -46,8 +48,8 @@
     },
     // The smallest elements with the text.
     text: (value, exact) => {
-      const wanted = exact ? value : value.toLowerCase();
-      const has = (text) => exact ? squeeze(text) === wanted : squeeze(text).toLowerCase().includes(wanted);
+      const wanted = exact ? shown(value) : shown(value).toLowerCase();
+      const has = (text) => exact ? shown(text) === wanted : shown(text).toLowerCase().includes(wanted);
       const found = [];
       const visit = (element) => {
         if (element.matches(`head,${UNSEEN}`)) return false;
@@ -75,11 +77,15 @@
   };
 
   // What a snapshot may list, and the frames; of elements with a role those that something can be done with.
-  const USABLE = 'a[href],area[href],button,input:not([type=hidden]),select,textarea,option,summary,iframe,frame,video,' +
-    'audio,[tabindex],[contenteditable]:not([contenteditable=false]),' + ['button', 'link', 'textbox', 'searchbox',
+  const NATIVE = 'a[href],area[href],button,input:not([type=hidden]),select,textarea,option,summary,iframe,frame,video,' +
+    'audio,[contenteditable]:not([contenteditable=false]),' + ['button', 'link', 'textbox', 'searchbox',
       'combobox', 'listbox', 'option', 'checkbox', 'radio', 'switch', 'slider', 'spinbutton', 'menuitem',
       'menuitemcheckbox', 'menuitemradio', 'tab', 'treeitem'].map((role) => `[role~="${role}"]`).join();
+  const USABLE = `${NATIVE},[tabindex]`;
+  // The clickable elements that were found last, with their names.
+  let clickable = new Map();
   const isUsable = (element) => {
+    if (clickable.has(element)) return true;
     if (!element.matches(USABLE)) return false;
     if (element.localName === 'area') return true;
     if (element.localName === 'option') {
@@ -97,6 +103,74 @@
     }
     const { width, height } = element.getBoundingClientRect();
     return width > 0 && height > 0;
+  };
+
+  // How long styles are looked at, and how many elements without a role are listed.
+  const [STYLES_MS, MAX_CLICKABLE, MAX_NAME] = [300, 500, 300];
+  const nameOf = (element) => {
+    const picture = element.querySelector('img[alt],svg title');
+    const said = [element.getAttribute('aria-label'), textOf(element), element.title,
+      picture && (picture.alt || picture.textContent)].map(squeeze).find(Boolean) || '';
+    return said.slice(0, MAX_NAME);
+  };
+  const isDrawn = (element) => element.matches('img,svg,canvas,i') || element.querySelector('img,svg,canvas,i') !== null;
+  // Whether it shows more than elements with a role.
+  const hasOwnContent = (element) => {
+    const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT | NodeFilter.SHOW_ELEMENT);
+    while (walker.nextNode()) {
+      const node = walker.currentNode;
+      const isContent = node.nodeType === Node.TEXT_NODE ? squeeze(node.data) : node.matches('img,svg,canvas');
+      if (isContent && !closest(node.parentElement, (at) => at.matches(NATIVE))) return true;
+    }
+    return false;
+  };
+  const isRendered = (element) => element.checkVisibility({ visibilityProperty: true });
+  const BOXES = 'input[type=checkbox],input[type=radio],input[type=file]';
+  // Elements that look or behave as if they could be clicked, in reading order.
+  const candidatesOf = (listening) => {
+    const heard = new Set(listening.filter((element) => element instanceof Element && element.ownerDocument === document));
+    const until = performance.now() + STYLES_MS;
+    const [pointers, candidates] = [new WeakSet(), new Map()];
+    for (const element of roots().flatMap((root) => [...root.querySelectorAll('*')])) {
+      let isMarked = element.hasAttribute('onclick') || (element.hasAttribute('tabindex') && element.tabIndex >= 0);
+      if (performance.now() < until && getComputedStyle(element).cursor === 'pointer') {
+        pointers.add(element);
+        if (!pointers.has(parentOf(element))) isMarked = true;
+      }
+      const label = closest(element, (at) => at.localName === 'label');
+      const control = label && label.control;
+      // A hidden box is used by its label, and a shown one is listed itself.
+      if (control && isRendered(control)) continue;
+      if (control && label === element && control.matches(BOXES)) isMarked = true;
+      const hasHandler = heard.has(element) || element.hasAttribute('onclick');
+      if (!isMarked && !hasHandler) continue;
+      if (element === document.documentElement || element === document.body) continue;
+      if (closest(element, (at) => at.matches(NATIVE)) || !isVisible(element)) continue;
+      candidates.set(element, { isMarked, hasHandler, holds: false, holdsHandler: false });
+    }
+    for (const [element, { hasHandler }] of candidates) {
+      for (let at = parentOf(element); at; at = parentOf(at)) {
+        const outer = candidates.get(at);
+        if (outer) [outer.holds, outer.holdsHandler] = [true, outer.holdsHandler || hasHandler];
+      }
+    }
+    return candidates;
+  };
+  const findClickable = (listening) => {
+    const found = new Map();
+    for (const [element, { isMarked, hasHandler, holds, holdsHandler }] of candidatesOf(listening)) {
+      if (found.size === MAX_CLICKABLE) break;
+      // The outermost of nested ones.
+      if (closest(parentOf(element), (at) => found.has(at))) continue;
+      const holdsNative = element.querySelector(NATIVE) !== null;
+      // One listener for everything inside, or a style around what has handlers: those inside are meant.
+      if (!isMarked && (holds || holdsNative)) continue;
+      if (!hasHandler && holdsHandler) continue;
+      if (holdsNative && !hasOwnContent(element)) continue;
+      const name = nameOf(element);
+      if (name || isDrawn(element)) found.set(element, name);
+    }
+    return found;
   };
 
   const CONTROLS = 'button,select,input,textarea,option,optgroup,fieldset,[role],a[href]';
@@ -145,6 +219,10 @@
     }
     return null;
   };
+
+  // The label that is shown in place of a box or a file input, which some pages hide to draw it anew.
+  const labelInPlaceOf = (element) =>
+    element.matches(BOXES) ? [...element.labels].find(isVisible) : null;
 
   // In percent of what is shown.
   const pointedAt = (text) => {
@@ -215,6 +293,18 @@
 
     document: () => document,
 
+    documents: () => [document],
+
+    // What a person would click although it has no role; `listening` are the elements that listen for a press.
+    clickable(...listening) {
+      clickable = findClickable(listening);
+      return [...clickable.keys()];
+    },
+
+    clickableNames: () => [...clickable.values()],
+
+    clickableName: (element) => element.isConnected ? nameOf(element) : null,
+
     elementCount: () => document.getElementsByTagName('*').length,
 
     // A piece of what may be listed, in reading order; what a shadow root holds comes before what is put into it.
@@ -245,30 +335,38 @@
       if (!element.isConnected) return { missing: 'it is gone', gone: true };
       // What is at a point is seen there, however it is drawn and wherever it goes next.
       const isPointedAt = needs.at !== null;
-      if (!isPointedAt && !isVisible(element)) return { missing: 'it is not visible' };
+      const label = isPointedAt ? null : labelInPlaceOf(element);
+      let target = isPointedAt || isVisible(element) ? element : label;
+      if (!target) return { missing: 'it is not visible' };
       if (needs.enabled && isDisabled(controlOf(element))) return { missing: 'it is disabled' };
       let editing = null;
       if (needs.editable) {
         editing = kindOfEditing(element);
         if (!editing) return { missing: 'no text can be put into it' };
       }
-      if (needs.scroll) element.scrollIntoView({ block: needs.scroll, inline: 'center', behavior: 'instant' });
+      if (label && !pointOf(target) && needs.scroll) target = label;
+      if (needs.scroll) target.scrollIntoView({ block: needs.scroll, inline: 'center', behavior: 'instant' });
       // Its box in the frame that is shown and in the next one: animations move with frames alone. One that begins
       // with the next frame is at its start there, so the frame after that counts too.
-      const before = boxOf(element);
+      const before = boxOf(target);
       let drawn = await frame();
-      if (!isPointedAt && element.isConnected && isAnimated(element)) {
+      if (!isPointedAt && element.isConnected && isAnimated(target)) {
         drawn = drawn && await frame();
         if (!drawn) return { missing: 'it is moving' };
       }
       if (!element.isConnected) return { missing: 'it is gone', gone: true };
-      if (!isPointedAt && boxOf(element) !== before) return { missing: 'it is moving' };
-      const point = isPointedAt ? pointedAt(needs.at) : pointOf(element);
+      if (!isPointedAt && boxOf(target) !== before) return { missing: 'it is moving' };
+      let point = isPointedAt ? pointedAt(needs.at) : pointOf(target);
       if (!point) return { missing: 'it is outside of what is shown', scroll: true };
       if (needs.hit) {
         const hit = hitAt(point.x, point.y);
         if (!hit) return { missing: 'it is outside of what is shown', scroll: true };
-        if (!mayReceive(element, hit)) return { missing: `${describe(hit)} covers it`, scroll: true };
+        if (!mayReceive(element, hit)) {
+          const other = label && target !== label && pointOf(label);
+          const labelHit = other && hitAt(other.x, other.y);
+          if (!labelHit || !mayReceive(element, labelHit)) return { missing: `${describe(hit)} covers it`, scroll: true };
+          point = other;
+        }
         if (needs.guard) arm(element);
       }
       const draggable = closest(element, (at) => at.draggable === true) !== null;

@@ -3,6 +3,7 @@
 //! A number is bound to the element, not to its place: to a node of a frame, and to what it was
 //! called when it was listed. A number whose element is gone, or has become something else, is stale.
 
+mod clickable;
 mod pin;
 mod source;
 mod text;
@@ -21,6 +22,7 @@ use crate::tab::{Argument, Deadline, Element, FrameId, Invoked, QUICK, Tab};
 pub(crate) use pin::{Pin, Pinned};
 use source::RawNodes;
 use text::Source;
+pub(crate) use text::shown_name;
 use tree::FullTree;
 
 /// Further elements are left out, and the snapshot says so.
@@ -45,6 +47,8 @@ pub(crate) struct Reference {
     pub(crate) node: i64,
     pub(crate) role: String,
     pub(crate) name: String,
+    /// What a clickable element without a role was listed as.
+    pub(crate) text: Option<String>,
 }
 
 /// The numbers of the last snapshot.
@@ -70,6 +74,9 @@ impl Tab {
         };
         let deadline = Deadline::after(LIMIT);
         let _turn = self.snapshots.lock().await;
+        // Large pages are asked for what was found here.
+        let clickable = join_all(frames.iter().map(|frame| self.clickable(frame, deadline))).await;
+        let clickable = clickable.into_iter().collect::<Result<Vec<_>, _>>()?;
         let raw = join_all(frames.iter().map(|frame| self.frame_nodes(frame, &main, full, deadline))).await;
         self.release_objects(source::OBJECTS, &self.sessions());
         let raw: Vec<_> = raw.into_iter().collect::<Result<_, _>>()?;
@@ -83,7 +90,8 @@ impl Tab {
         }
         let is_cut = raw.iter().flatten().any(RawNodes::is_cut);
         let owners = join_all(frames.iter().filter(|frame| **frame != main).map(|frame| self.owner(frame))).await;
-        let source = Source { trees, owners: owners.into_iter().flatten().collect() };
+        let clickable = frames.iter().cloned().zip(clickable).collect();
+        let source = Source { trees, owners: owners.into_iter().flatten().collect(), clickable };
         let lines = text::lines(&source, &main, full);
         let element_count = lines.references.len();
         *self.refs.lock() = Refs(lines.references);
@@ -140,6 +148,14 @@ impl Tab {
         match now.filter(|now| !now.ignored) {
             Some(now) if now.role() != reference.role || now.name() != reference.name => {
                 Err(stale("an element that has become something else"))
+            }
+            _ if reference.text.is_some() => {
+                let named = [Argument::Element(&element)];
+                match self.invoke::<Option<String>>(&element.frame, "clickableName", &named, QUICK).await? {
+                    Invoked::Done(text) if text == reference.text => Ok(element),
+                    Invoked::Done(Some(_)) => Err(stale("an element that has become something else")),
+                    Invoked::Done(None) | Invoked::Gone => Err(stale(gone)),
+                }
             }
             Some(_) => Ok(element),
             // What is hidden has no role and may be shown again; what was taken out of the page is gone.

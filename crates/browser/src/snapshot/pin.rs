@@ -71,7 +71,7 @@ impl Tab {
         let now = tree.nodes.first().filter(|now| !now.ignored);
         let (role, name) = now.map(|now| (now.role().to_owned(), now.name().to_owned())).unwrap_or_default();
         let frame = element.frame.clone();
-        let reference = Reference { frame, node, role: role.clone(), name: name.clone() };
+        let reference = Reference { frame, node, role: role.clone(), name: name.clone(), text: None };
         let mut pinned = self.pinned.lock();
         let number = FIRST_PINNED + pinned.count;
         pinned.count = (pinned.count + 1) % FIRST_PINNED;

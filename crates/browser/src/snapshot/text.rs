@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use agentd_base::visible::is_hidden;
 
+use super::clickable::Clickable;
 use super::tree::{AxNode, FullTree};
 use super::{MAX_ELEMENTS, MAX_TEXT_BYTES, Reference};
 use crate::tab::FrameId;
@@ -17,6 +18,15 @@ const MAX_DEPTH: usize = 2_000;
 pub(super) struct Source<'a> {
     pub(super) trees: HashMap<FrameId, FullTree<'a>>,
     pub(super) owners: HashMap<(FrameId, i64), FrameId>,
+    pub(super) clickable: HashMap<FrameId, Clickable>,
+}
+
+impl Source<'_> {
+    /// The name of an element that is listed although it has no role.
+    fn clickable(&self, frame: &FrameId, node: &AxNode<'_>) -> Option<&str> {
+        let name = self.clickable.get(frame)?.get(&node.node?)?;
+        (!node.is_listed()).then_some(name)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -35,7 +45,8 @@ pub(super) fn lines(source: &Source<'_>, main: &FrameId, full: bool) -> Lines {
     let mut stack: Vec<(&FrameId, &AxNode<'_>, bool, usize)> = Vec::new();
     stack.extend(source.trees.get(main).and_then(|tree| tree.nodes.first()).map(|root| (main, root, false, 0)));
     while let Some((frame, node, is_said, depth)) = stack.pop() {
-        let is_full = lines.references.len() >= MAX_ELEMENTS && node.is_listed();
+        let clickable = source.clickable(frame, node);
+        let is_full = lines.references.len() >= MAX_ELEMENTS && (node.is_listed() || clickable.is_some());
         if is_full || lines.text.len() >= MAX_TEXT_BYTES {
             lines.is_truncated = true;
             break;
@@ -44,7 +55,10 @@ pub(super) fn lines(source: &Source<'_>, main: &FrameId, full: bool) -> Lines {
         if node.role() == "MenuListPopup" {
             continue;
         }
-        let says = !node.ignored && lines.add(frame, node, full && !is_said);
+        let says = match clickable {
+            Some(name) => lines.add_clickable(frame, node, name),
+            None => !node.ignored && lines.add(frame, node, full && !is_said),
+        };
         if depth >= MAX_DEPTH {
             lines.is_truncated = true;
             continue;
@@ -60,7 +74,8 @@ pub(super) fn lines(source: &Source<'_>, main: &FrameId, full: bool) -> Lines {
         }
         let Some(index) = indexes.get(frame) else { continue };
         // The text of a link is said with it.
-        let is_said = if says { !has_parts(node) } else { is_said };
+        let is_said =
+            if says { clickable.is_some_and(|name| name.len() <= MAX_NAME) || !has_parts(node) } else { is_said };
         let children = node.child_ids.iter().rev().filter_map(|id| index.get(id));
         stack.extend(children.map(|child| (frame, *child, is_said, depth + 1)));
     }
@@ -72,7 +87,26 @@ fn has_parts(node: &AxNode<'_>) -> bool {
     matches!(node.role(), "listbox" | "treeitem" | "gridcell" | "generic" | "group")
 }
 
+/// A name as a snapshot shows it: what is called so can be named so.
+pub(crate) fn shown_name(name: &str) -> String {
+    one_line(name, MAX_NAME).replace('"', "'")
+}
+
 impl Lines {
+    /// Lists an element without a role.
+    fn add_clickable(&mut self, frame: &FrameId, node: &AxNode<'_>, name: &str) -> bool {
+        let Some(id) = node.node else { return false };
+        self.references.push(Reference {
+            frame: frame.clone(),
+            node: id,
+            role: node.role().to_owned(),
+            name: node.name().to_owned(),
+            text: Some(name.to_owned()),
+        });
+        let _ = writeln!(self.text, "@{} clickable \"{}\"", self.references.len(), shown_name(name));
+        true
+    }
+
     /// Whether the node's text is said now.
     fn add(&mut self, frame: &FrameId, node: &AxNode<'_>, full: bool) -> bool {
         if let (true, Some(id)) = (node.is_interactive(), node.node) {
@@ -81,6 +115,7 @@ impl Lines {
                 node: id,
                 role: node.role().to_owned(),
                 name: node.name().to_owned(),
+                text: None,
             });
             // Writing to a string does not fail.
             let _ = write!(self.text, "@{} {}", self.references.len(), shown_role(node));
@@ -110,10 +145,10 @@ impl Lines {
     }
 
     fn finish(&mut self, node: &AxNode<'_>) {
-        let _ = write!(self.text, " \"{}\"", one_line(node.name(), MAX_NAME).replace('"', "'"));
+        let _ = write!(self.text, " \"{}\"", shown_name(node.name()));
         let mut notes: Vec<String> = Vec::new();
         if let Some(value) = node.value() {
-            notes.push(format!("value \"{}\"", one_line(&value, MAX_NAME).replace('"', "'")));
+            notes.push(format!("value \"{}\"", shown_name(&value)));
         }
         for (property, note) in [
             ("disabled", "disabled"),

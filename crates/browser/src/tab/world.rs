@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::join_all;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -223,6 +224,33 @@ impl Tab {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The elements of those nodes that are in this frame. Whoever asks releases their group.
+    pub(crate) async fn resolve_all(
+        &self,
+        frame: &FrameId,
+        nodes: &[i64],
+        group: &str,
+        limit: Duration,
+    ) -> Result<Vec<Element>, BrowserError> {
+        let Invoked::Done(world) = self.world(frame).await? else { return Ok(Vec::new()) };
+        let resolved = join_all(nodes.iter().map(|node| {
+            let parameters = json!({"backendNodeId": node, "executionContextId": world.context, "objectGroup": group});
+            self.call_in::<Resolved>(&world.session, "DOM.resolveNode", parameters, limit)
+        }));
+        let mut elements = Vec::new();
+        for resolved in resolved.await {
+            match resolved {
+                Ok(Resolved { object: RemoteObject { object_id: Some(object), .. } }) => {
+                    elements.push(Element { frame: Arc::clone(frame), session: world.session.clone(), object });
+                }
+                // It is gone, or in another frame.
+                Ok(_) | Err(BrowserError::Protocol(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(elements)
     }
 
     pub(super) fn forget_world(&self, frame: &str) {

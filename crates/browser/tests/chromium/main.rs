@@ -9,6 +9,7 @@
 )]
 
 mod actions;
+mod clickable;
 mod emulation;
 mod forms;
 mod frames;

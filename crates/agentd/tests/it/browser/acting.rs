@@ -6,6 +6,27 @@ use super::{act, click, configure, get, has_chromium, open, start, try_act};
 use crate::support::{Eventually, TestApp};
 
 #[tokio::test]
+async fn elements_without_a_role_and_hidden_boxes_can_be_used() {
+    if !has_chromium() {
+        return;
+    }
+    let (app, pages) = start().await;
+    let url = pages.page(
+        "<div id=card style='cursor:pointer'>Holiday plan</div><a href='#' id=more>Read&nbsp;more</a>\
+         <label><input type=checkbox style='position:absolute;left:-9999px' onchange=\"document.title = this.checked\">Agree\
+         </label><script>card.addEventListener('click', () => document.title = 'card');\
+         more.onclick = () => { document.title = 'more'; return false; }</script>",
+    );
+    open(&app, &url).await;
+    let snapshot = get(&app, "/api/browser/snapshot").await;
+    let expected = "@1 clickable \"Holiday plan\"\n@2 link \"Read more\"\n@3 checkbox \"Agree\"\n";
+    assert_eq!((&snapshot["snapshot"], &snapshot["element_count"]), (&json!(expected), &json!(3)));
+    assert_eq!(click(&app, "@1").await["title"], "card");
+    assert_eq!(click(&app, "role=link[name=\"Read more\"]").await["title"], "more");
+    assert_eq!(act(&app, json!({"action": "check", "selector": "@3"})).await["title"], "true");
+}
+
+#[tokio::test]
 async fn the_first_action_starts_it_and_what_cannot_be_done_is_said() {
     if !has_chromium() {
         return;
