@@ -11,7 +11,7 @@ PROMETHEUS := .prometheus
 PACKAGES := bubblewrap cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help chat-apis chromium prometheus bench-browser bench-monitoring module-graph run test check bench bench-attacks bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas ui check-ui test-ui pictures bench-page simulation soak faults
+.PHONY: help channels-guide chat-apis chromium prometheus bench-browser bench-monitoring module-graph run test check bench bench-attacks bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas ui check-ui test-ui pictures bench-page simulation soak faults
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -72,6 +72,9 @@ check: tools check-ui ## Format, lints, types of the page, licences and sources 
 
 events-guide: ## Write docs/guide/events.md from the catalogue of events
 	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd --no-default-features --test it -- events::
+
+channels-guide: ## Write the tables of docs/guide/channels.md from the kinds of messages in the code
+	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd-chat-platforms --all-features -- kinds::tests::guide
 
 module-graph: ## Draw the picture of the daemon's modules in ARCHITECTURE.md
 	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd --no-default-features --test it -- tidy::the_picture

@@ -74,6 +74,20 @@ impl ApiDescription {
         self.check(schema, event).map_err(|error| format!("{name}: {error}"))
     }
 
+    /// The fields of a definition.
+    #[cfg(test)]
+    pub(crate) fn properties(&self, name: &str) -> Vec<String> {
+        let properties = self.document["definitions"][name]["properties"].as_object();
+        properties.into_iter().flat_map(|fields| fields.keys().cloned()).collect()
+    }
+
+    /// The values that a field of a definition may have.
+    #[cfg(test)]
+    pub(crate) fn values(&self, name: &str, field: &str) -> Vec<String> {
+        let values = self.document["definitions"][name]["properties"][field]["enum"].as_array();
+        values.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    }
+
     fn check(&self, schema: &Value, value: &Value) -> Result<(), String> {
         let errors: Vec<String> = self
             .validator(schema)

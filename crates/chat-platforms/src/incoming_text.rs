@@ -9,7 +9,8 @@ const MAX_TEXT: usize = 100_000;
 const MAX_NAME: usize = 256;
 const MAX_ID: usize = 512;
 const MAX_REASON: usize = 200;
-const MAX_BUTTON_DATA: usize = 64;
+/// Of buttons that other programs sent in the name of the bot.
+const MAX_BUTTON_DATA: usize = 4_000;
 
 /// Text as it was written, except NUL, which no database accepts, tags, which only a model reads, what exceeds the
 /// limit, and surrounding spaces. Other characters without a visible form stay: what shows the text escapes them.
@@ -19,8 +20,13 @@ pub(crate) fn text(text: &str) -> String {
 
 /// The name of a person or a file in one line; empty where there is none.
 pub(crate) fn name(value: &Value) -> String {
-    let text = strip_tags(cut(value.as_str().unwrap_or_default(), MAX_NAME)).replace('\0', "");
-    text.replace(char::is_control, " ").trim().to_owned()
+    one_line(cut(value.as_str().unwrap_or_default(), MAX_NAME))
+}
+
+/// Text with spaces in the place of line breaks and other control characters.
+pub(crate) fn one_line(text: &str) -> String {
+    let is_break = |character: char| character.is_control() || matches!(character, '\u{2028}' | '\u{2029}');
+    strip_tags(text).replace('\0', "").replace(is_break, " ").trim().to_owned()
 }
 
 /// The first of these names that is not empty.
@@ -39,11 +45,10 @@ pub(crate) fn id(value: &Value) -> Option<String> {
     (!id.is_empty() && id.len() <= MAX_ID && !id.chars().any(char::is_control)).then(|| id.to_owned())
 }
 
-/// What a button of ours gives back. Anything else was not ours.
+/// The data of a pressed button, whosever button it is.
 pub(crate) fn button_data(value: &Value) -> Option<String> {
-    let data = value.as_str()?;
-    let is_ours = |byte: u8| byte.is_ascii_alphanumeric() || b"_:.-".contains(&byte);
-    (!data.is_empty() && data.len() <= MAX_BUTTON_DATA && data.bytes().all(is_ours)).then(|| data.to_owned())
+    let data = cut(value.as_str()?, MAX_BUTTON_DATA).replace('\0', "");
+    (!data.trim().is_empty()).then_some(data)
 }
 
 /// What a platform says of an error, to stand behind a sentence: in one line, short, and nothing at all where it
@@ -93,10 +98,12 @@ mod tests {
     }
 
     #[test]
-    fn only_what_buttons_of_ours_hold_is_theirs() {
-        assert_eq!(button_data(&json!("a:B_1.-")).as_deref(), Some("a:B_1.-"));
-        for other in [json!(""), json!("a b"), json!("ä"), json!("a".repeat(65)), json!(7), json!(null)] {
-            assert_eq!(button_data(&other), None, "{other}");
+    fn data_of_buttons_is_bounded_text() {
+        assert_eq!(button_data(&json!("approve:B_1.-")).as_deref(), Some("approve:B_1.-"));
+        assert_eq!(button_data(&json!("Yes,\0 please")).as_deref(), Some("Yes, please"));
+        assert_eq!(button_data(&json!("ä".repeat(MAX_BUTTON_DATA))).map(|data| data.len()), Some(MAX_BUTTON_DATA));
+        for none in [json!(""), json!(" "), json!(7), json!(null)] {
+            assert_eq!(button_data(&none), None, "{none}");
         }
     }
 

@@ -7,6 +7,8 @@
 //! - Reading never panics and never fails as a whole for what it does not know: an event of an unknown kind is answered
 //!   as the platform wants it and is no message.
 //! - What an adapter itself or another bot wrote is no message.
+//! - Whatever a person sends is read, is named as something that cannot be read, or is ignored for a reason that the
+//!   platform's table of kinds gives ([`message_kinds`]). Words of others are marked as quoted.
 //! - Every request goes through the guarded client; no error text carries a token.
 //! - A rendered part is within the platform's limit, whatever the text was.
 //!
@@ -22,6 +24,10 @@ mod api;
 mod api_description;
 mod certificate;
 mod connection;
+mod content;
+#[cfg(test)]
+#[cfg(feature = "fake")]
+mod content_tests;
 #[cfg(feature = "fake")]
 pub mod fake;
 #[cfg(feature = "fake")]
@@ -37,6 +43,7 @@ mod files;
 mod incoming_text;
 mod jwt;
 mod keys;
+mod kinds;
 mod markup;
 mod message;
 mod outgoing;
@@ -59,6 +66,7 @@ pub use connection::{Batch, Connection, ConnectionEvent, Ended, Opening};
 #[cfg(feature = "fake")]
 pub use fake_server::FakeFile;
 pub use files::IncomingFile;
+pub use kinds::{Handling, MessageKind, message_kinds};
 pub use markup::protect_bare_urls;
 pub use message::{Attachment, Chat, Decision, FileSource, Incoming, IncomingMessage, Sender, Undelivered};
 pub use outgoing::{Account, Address, Button, ButtonStyle, Outgoing, SendError, Sent};

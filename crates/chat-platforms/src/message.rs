@@ -70,7 +70,7 @@ impl fmt::Debug for FileSource {
 }
 
 /// A message of a person.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct IncomingMessage {
     /// Unique on the platform, and the same however often the platform sends it.
     pub id: String,
@@ -78,28 +78,58 @@ pub struct IncomingMessage {
     pub chat: Chat,
     /// Whether it is meant for the agent: written directly, mentioning it, in answer to it, or by a command.
     pub is_addressed: bool,
-    /// Plain text without the mention of the agent; may be empty where there are attachments.
+    /// The sender's own words as plain text, without the mention of the agent. Contents that are no text are named in
+    /// brackets. May be empty where there is context or a file.
     pub text: String,
+    /// Words of others that the message forwards or answers, each line marked as quoted; empty where there are none.
+    pub context: String,
     pub attachments: Vec<Attachment>,
+    /// Of messages that the sender sent as one: what they have in common.
+    pub album: Option<String>,
+    /// The message holds nothing that can be read; this names such messages in the plural, such as `stories`.
+    pub unreadable: Option<&'static str>,
     /// When it was written, where the platform says so.
     pub sent_at: Option<Timestamp>,
     /// Where an answer goes.
     pub reply_to: Address,
 }
 
-/// Somebody pressed a button that [`Outgoing`](crate::Outgoing) had.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A person pressed a button under a message.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
     /// Unique on the platform, and the same however often the platform sends it.
     pub id: String,
     pub sender: Sender,
     pub chat: Chat,
-    /// [`Button::data`](crate::Button::data), as it was given.
+    /// [`Button::data`](crate::Button::data) as it was given, or that of another program's button.
     pub data: String,
     /// [`Sent::id`](crate::Sent::id) of the message that had the button; empty if the platform does not name it.
     pub message_id: String,
+    /// The text on the button; empty where the platform does not say it.
+    pub label: String,
     /// The message that had the button, for [`ChatPlatform::settle`](crate::ChatPlatform::settle).
     pub message: Address,
     /// Where words about it go.
     pub reply_to: Address,
+}
+
+impl Decision {
+    /// The press of another program's button as what the person said by it.
+    #[must_use]
+    pub fn into_message(self) -> IncomingMessage {
+        let text = if self.label.is_empty() { self.data } else { self.label };
+        IncomingMessage {
+            id: self.id,
+            sender: self.sender,
+            chat: self.chat,
+            is_addressed: true,
+            text,
+            context: String::new(),
+            attachments: Vec::new(),
+            album: None,
+            unreadable: None,
+            sent_at: None,
+            reply_to: self.reply_to,
+        }
+    }
 }

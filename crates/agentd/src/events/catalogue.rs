@@ -188,6 +188,7 @@ pub const CATALOGUE: &[EventType] = &[
             field("sender_name", "\"Ada\""),
             AGENT,
             field("content", "\"Hello\""),
+            field("context", "\"[In reply to a message from Bob]\\n> Good morning\""),
             field("attachments", "[{\"name\": \"plan.pdf\", \"media_type\": \"application/pdf\", \"bytes\": 20480}]"),
         ],
     ),

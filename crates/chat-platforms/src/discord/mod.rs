@@ -15,9 +15,11 @@
 
 mod api;
 mod commands;
+mod contents;
 mod details;
 mod files;
 mod gateway;
+mod kinds;
 mod read;
 mod send;
 mod verify;
@@ -28,6 +30,8 @@ pub mod fake;
 #[cfg(test)]
 #[cfg(feature = "fake")]
 mod tests;
+
+pub(crate) use kinds::KINDS;
 
 use std::sync::Arc;
 

@@ -69,7 +69,10 @@ impl Discord {
             sender: sender(interaction)?,
             is_addressed: true,
             text,
+            context: String::new(),
             attachments,
+            album: None,
+            unreadable: None,
             reply_to: Address { details: details.to_value(), ..Address::of_channel(&chat.id) },
             chat,
         })
@@ -77,9 +80,8 @@ impl Discord {
 
     fn read_press(&self, interaction: &Value, now: Timestamp) -> Option<Decision> {
         let data = &interaction["data"];
-        if data["component_type"].as_u64().is_some_and(|kind| kind != 2) {
-            return None;
-        }
+        // Menus say what was chosen.
+        let pressed = data["values"].get(0).unwrap_or(&data["custom_id"]);
         let chat = chat_of(interaction)?;
         let of = self.interaction(interaction, now)?;
         let message_id = id(&interaction["message"]["id"])?;
@@ -93,8 +95,9 @@ impl Discord {
         Some(Decision {
             id: id(&interaction["id"])?,
             sender: sender(interaction)?,
-            data: button_data(&data["custom_id"])?,
+            data: button_data(pressed)?,
             message_id,
+            label: label_of(&interaction["message"]["components"], pressed, MAX_DEPTH).unwrap_or_default(),
             message: Address { details: message.to_value(), ..Address::of_channel(&chat.id) },
             reply_to: Address { details: reply_to.to_value(), ..Address::of_channel(&chat.id) },
             chat,
@@ -109,6 +112,17 @@ impl Discord {
         let is_ours = is_snowflake(&application_id) && ours.is_none_or(|ours| *ours == application_id);
         is_ours.then(|| Interaction { interaction_token, application_id, expires_at: now + LIFETIME })
     }
+}
+
+/// The text on a button or of a choice, anywhere in the components of a message.
+fn label_of(components: &Value, pressed: &Value, depth: usize) -> Option<String> {
+    let deeper = depth.checked_sub(1)?;
+    components.as_array().into_iter().flatten().find_map(|component| {
+        let is_it = component["custom_id"] == *pressed || component["value"] == *pressed;
+        let own = is_it.then(|| name(&component["label"])).filter(|label| !label.is_empty());
+        own.or_else(|| label_of(&component["components"], pressed, deeper))
+            .or_else(|| label_of(&component["options"], pressed, deeper))
+    })
 }
 
 /// Said to the person alone.

@@ -145,8 +145,6 @@ async fn whatever_else_comes_is_answered_and_no_message() {
         change(&mut body);
         body
     };
-    let of_others = fake.press(ID, "77", CHANNEL, "1", "not ours", NOW);
-    let of_others: Value = serde_json::from_slice(&of_others.body).unwrap();
     for (body, kind) in [
         (json!({"type": 1}), 1),
         (json!({"type": 4, "data": {}}), 8),
@@ -159,7 +157,6 @@ async fn whatever_else_comes_is_answered_and_no_message() {
         (of_command(|body| body["application_id"] = json!("../x")), 4),
         (of_command(|body| body["application_id"] = json!("1")), 4),
         (json!({"type": 3, "data": {"component_type": 5}}), 6),
-        (of_others, 6),
     ] {
         let (answer, incoming) = received(&app, &fake.interaction(&body, NOW)).await;
         assert_eq!((&answer["type"], incoming), (&json!(kind), None), "{body}");
@@ -312,7 +309,6 @@ fn messages_of_the_gateway_are_read() {
         json!({"author": {"id": "9"}}),
         json!({"webhook_id": "4"}),
         json!({"type": 7}),
-        json!({"content": "<@9>"}),
         json!({"channel_id": "../x"}),
     ] {
         assert_eq!(of(nothing.clone()), None, "{nothing}");

@@ -27,6 +27,19 @@ pub struct FakeGoogleChat {
     clock: Clock,
 }
 
+/// The event in the form that add-ons get.
+fn as_add_on(event: &Value) -> Value {
+    let payload = if event["type"] == "CARD_CLICKED" { "buttonClickedPayload" } else { "messagePayload" };
+    json!({
+        "commonEventObject": {"hostApp": "CHAT", "platform": "WEB", "parameters": event["common"]["parameters"]},
+        "authorizationEventObject": {"systemIdToken": "x"},
+        "chat": {
+            "user": event["user"], "eventTime": event["eventTime"],
+            payload: {"message": event["message"], "space": event["space"]},
+        },
+    })
+}
+
 impl FakeGoogleChat {
     /// # Errors
     /// When no port on loopback can be had.
@@ -44,6 +57,7 @@ impl FakeGoogleChat {
             api_base_url: Some(base),
             audience: Some(PROJECT.to_owned()),
             service_account: Some(Secret::new(self.service_account().to_string())),
+            endpoint: Some(ADDRESS.to_owned()),
         }
     }
 
@@ -193,6 +207,22 @@ impl FakeGoogleChat {
     #[must_use]
     pub fn event_for_address(&self, event: &Value) -> WebhookRequest {
         self.event_with_claims(event, &self.claims_for_address())
+    }
+
+    /// An event as a Workspace add-on gets it at this address, with a token of the project's add-on account.
+    #[must_use]
+    pub fn add_on_event(&self, event: &Value, address: &str) -> WebhookRequest {
+        let mut claims = self.claims_of_add_on(PROJECT);
+        claims["aud"] = json!(address);
+        self.event_with_claims(&as_add_on(event), &claims)
+    }
+
+    /// What a token of the add-on account of a project says.
+    #[must_use]
+    pub fn claims_of_add_on(&self, project: &str) -> Value {
+        let mut claims = self.claims_for_address();
+        claims["email"] = json!(format!("service-{project}@gcp-sa-gsuiteaddons.iam.gserviceaccount.com"));
+        claims
     }
 
     /// What a token for the project's number says.

@@ -6,16 +6,26 @@ use super::GoogleChat;
 use super::send::BASE;
 use crate::api::{base_url, join};
 use crate::files::{IncomingFile, segments};
-use crate::message::FileSource;
+use crate::incoming_text::{name, some_name};
+use crate::message::{Attachment, FileSource};
 use crate::outgoing::SendError;
 
 const MAX_NAME: usize = 2_048;
 
 /// Where a file of a message is.
-pub(super) fn source(attachment: &Value) -> Option<FileSource> {
+fn source(attachment: &Value) -> Option<FileSource> {
     let name = attachment["attachmentDataRef"]["resourceName"].as_str();
     let name = name.filter(|name| name.len() <= MAX_NAME && !name.contains(char::is_control))?;
     Some(FileSource(json!({"resource_name": name})))
+}
+
+pub(super) fn attachment(attachment: &Value) -> Attachment {
+    Attachment {
+        name: name(&attachment["contentName"]),
+        media_type: some_name(&attachment["contentType"]),
+        bytes: None,
+        source: source(attachment),
+    }
 }
 
 impl GoogleChat {

@@ -9,7 +9,9 @@
 //! has none), and files of Google Drive, which take the person's own consent.
 
 mod account;
+mod event;
 mod files;
+mod kinds;
 mod read;
 mod send;
 mod verify;
@@ -23,6 +25,8 @@ mod fake_service;
 #[cfg(feature = "fake")]
 mod tests;
 
+pub(crate) use kinds::KINDS;
+
 use agentd_base::{Clock, Secret, Timestamp};
 use agentd_net::GuardedClient;
 use futures_util::FutureExt;
@@ -33,7 +37,6 @@ use self::account::ServiceAccount;
 use self::verify::Audience;
 use crate::access_token::AccessToken;
 use crate::files::{Files, IncomingFile};
-use crate::keys::KeyCache;
 use crate::markup;
 use crate::message::FileSource;
 use crate::outgoing::{Account, Address, Outgoing, SendError, Sent};
@@ -55,6 +58,8 @@ pub struct GoogleChatConfig {
     pub audience: Option<String>,
     /// The key file of a service account: JSON as text.
     pub service_account: Option<Secret>,
+    /// The address that requests come to, which a Workspace add-on names.
+    pub endpoint: Option<String>,
 }
 
 /// One app in Google Chat.
@@ -64,8 +69,8 @@ pub struct GoogleChat {
     token_url: Option<Url>,
     client: GuardedClient,
     clock: Clock,
-    /// With the keys of its kind.
-    audience: Option<(Audience, KeyCache)>,
+    audience: Option<Audience>,
+    endpoint: Option<String>,
     /// Or the sentence why there is none.
     account: Result<ServiceAccount, String>,
     token: AccessToken,
@@ -75,18 +80,16 @@ pub struct GoogleChat {
 impl GoogleChat {
     #[must_use]
     pub fn new(config: GoogleChatConfig, client: GuardedClient, clock: Clock) -> Self {
-        let GoogleChatConfig { api_base_url, token_url, keys_url, audience, service_account } = config;
-        let audience = audience.filter(|audience| !audience.is_empty()).map(Audience::new);
-        let audience = audience.map(|audience| {
-            let keys = audience.keys(keys_url);
-            (audience, keys)
-        });
+        let GoogleChatConfig { api_base_url, token_url, keys_url, audience, service_account, endpoint } = config;
+        let audience = audience.filter(|audience| !audience.is_empty());
+        let audience = audience.map(|audience| Audience::new(audience, endpoint.clone(), keys_url));
         let account = match service_account.filter(|account| !account.is_empty()) {
             Some(account) => ServiceAccount::read(&account),
             None => Err("set channels.google_chat.service_account to send messages".to_owned()),
         };
         let files = Files::new(NAME, &client, api_base_url.as_ref());
-        Self { api_base_url, token_url, client, clock, audience, account, token: AccessToken::default(), files }
+        let token = AccessToken::default();
+        Self { api_base_url, token_url, client, clock, audience, endpoint, account, token, files }
     }
 }
 

@@ -4,38 +4,47 @@ use agentd_base::Timestamp;
 use serde_json::{Value, json};
 
 use super::GoogleChat;
-use super::files::source;
+use super::event::{Event, Kind};
+use super::files::attachment;
 use super::write::name_after;
-use crate::incoming_text::{button_data, id, name, some_name, text as clean};
-use crate::message::{Attachment, Chat, Decision, Incoming, IncomingMessage, Sender};
+use crate::content::{Content, Parts, Quoted, mention_alone, named};
+use crate::incoming_text::{button_data, id, name};
+use crate::kinds::OTHER;
+use crate::message::{Chat, Decision, Incoming, IncomingMessage, Sender};
 use crate::outgoing::Address;
 use crate::webhook::{Received, WebhookAnswer};
+
+/// Maximum number of parts of one kind that are read.
+const MAX_PARTS: usize = 50;
 
 impl GoogleChat {
     /// Reads a verified event.
     pub(crate) fn read(&self, event: &Value) -> Received {
-        let incoming = match event["type"].as_str() {
-            Some("MESSAGE") => read_message(event),
-            Some("CARD_CLICKED") => read_decision(event),
-            _ => None,
-        };
+        let incoming = Event::read(event).and_then(|event| match event.kind {
+            Kind::Message | Kind::Command => read_message(&event),
+            Kind::Click => read_decision(&event),
+        });
         // An empty object is no message: what is said comes later.
         Received { answer: WebhookAnswer::json(&json!({})), incoming: incoming.into_iter().collect() }
     }
 }
 
-fn read_message(event: &Value) -> Option<Incoming> {
-    let message = &event["message"];
-    let id = id(&message["name"])?;
-    let sender = sender(&message["sender"])?;
+fn read_message(event: &Event<'_>) -> Option<Incoming> {
+    let message = event.message;
+    let is_written = message["name"].is_string() || event.kind == Kind::Message;
+    let sender = sender(if is_written { &message["sender"] } else { event.user })?;
     let (chat, reply_to) = place(event)?;
-    // Where the mention is taken out there may be nothing left.
-    let text = message["argumentText"].as_str().or_else(|| message["text"].as_str()).unwrap_or_default();
-    let text = clean(text);
-    let attachments: Vec<Attachment> = message["attachment"].as_array().into_iter().flatten().map(attachment).collect();
-    if text.is_empty() && attachments.is_empty() {
-        return None;
+    let id = match is_written {
+        true => id(&message["name"])?,
+        // A command without text has no id: who gave which one when is the same however often it is sent.
+        false => format!("{} {} {} {}", chat.id, sender.id, id(event.time)?, event.command),
+    };
+    let mut content = content(message);
+    if event.kind == Kind::Command && !content.has_own() {
+        content.say(&named("Command", [event.command.to_string()]));
     }
+    let unreadable = content.is_empty().then_some(OTHER);
+    let Parts { text, context, attachments } = content.into_parts();
     Some(Incoming::Message(IncomingMessage {
         id,
         sender,
@@ -43,28 +52,77 @@ fn read_message(event: &Value) -> Option<Incoming> {
         // In spaces the platform sends only what mentions the app.
         is_addressed: true,
         text,
+        context,
         attachments,
+        album: None,
+        unreadable,
         sent_at: message["createTime"].as_str().and_then(|time| Timestamp::parse(time).ok()),
         reply_to,
     }))
 }
 
-fn read_decision(event: &Value) -> Option<Incoming> {
-    let message = id(&event["message"]["name"])?;
-    let sender = sender(&event["user"])?;
+fn content(message: &Value) -> Content {
+    let mut content = Content::default();
+    let parts = |field: &str| message[field].as_array().into_iter().flatten().take(MAX_PARTS);
+    add_quoted(&message["quotedMessageMetadata"], &mut content);
+    let whole = message["text"].as_str().unwrap_or_default();
+    // Without the mention; a command is no mention.
+    let argument = message["argumentText"].as_str().filter(|_| message["slashCommand"].is_null());
+    content.say(argument.unwrap_or(whole));
+    content.attach(parts("attachment").map(attachment));
+    for gif in parts("attachedGifs") {
+        content.say(&named("GIF", [name(&gif["uri"])]));
+    }
+    for link in parts("annotations").filter_map(|annotation| annotation["richLinkMetadata"]["uri"].as_str()) {
+        if !whole.contains(link) {
+            content.say(&named("Link", [link]));
+        }
+    }
+    if content.is_empty() && !whole.trim().is_empty() {
+        content.say(&mention_alone());
+    }
+    content
+}
+
+fn add_quoted(quoted: &Value, content: &mut Content) {
+    let snapshot = &quoted["quotedMessageSnapshot"];
+    if !snapshot.is_object() {
+        return;
+    }
+    let how = if quoted["quoteType"] == "FORWARD" { Quoted::Forwarded } else { Quoted::Answered };
+    content.quote(how, &name(&snapshot["sender"]), snapshot["text"].as_str().unwrap_or_default());
+    if how == Quoted::Forwarded {
+        content.attach(snapshot["attachments"].as_array().into_iter().flatten().map(attachment));
+    }
+}
+
+fn read_decision(event: &Event<'_>) -> Option<Incoming> {
+    let message = id(&event.message["name"])?;
+    let sender = sender(event.user)?;
     let (chat, reply_to) = place(event)?;
-    let parameters = event["action"]["parameters"].as_array().into_iter().flatten();
-    let of_action = parameters.filter(|parameter| parameter["key"] == "decision").map(|parameter| &parameter["value"]);
-    let data = std::iter::once(&event["common"]["parameters"]["decision"]).chain(of_action).find_map(button_data)?;
+    let listed = event.parameter_list.as_array().into_iter().flatten();
+    let listed = listed.filter(|parameter| parameter["key"] == "decision").map(|parameter| &parameter["value"]);
+    let decision = std::iter::once(&event.parameters["decision"]).chain(listed).find_map(button_data);
+    let (data, label) = match decision {
+        Some(data) => (data, String::new()),
+        None => {
+            let parameters = event.parameters.as_object().map(|all| Value::from(all.clone()).to_string());
+            let function = button_data(event.function)?;
+            (function.clone(), named("Button", [function, parameters.unwrap_or_default()]))
+        }
+    };
     // The platform gives such an event no id: who pressed what when is the same however often it is sent.
-    let time = id(&event["eventTime"]).unwrap_or_default();
+    let time = id(event.time).unwrap_or_default();
+    let mut details = reply_to.details.clone();
+    details["message"] = json!(message);
     Some(Incoming::Decision(Decision {
         id: format!("{message} {} {time} {data}", sender.id),
         sender,
         chat,
         data,
-        message_id: message.clone(),
-        message: Address { details: json!({"message": message}), ..reply_to.clone() },
+        label,
+        message_id: message,
+        message: Address { details, ..reply_to.clone() },
         reply_to,
     }))
 }
@@ -75,9 +133,9 @@ fn sender(user: &Value) -> Option<Sender> {
     Some(Sender { id, name: name(&user["displayName"]) })
 }
 
-fn place(event: &Value) -> Option<(Chat, Address)> {
-    let (message, outer) = (&event["message"], &event["space"]);
-    let space = if outer["name"].is_string() { outer } else { &message["space"] };
+fn place(event: &Event<'_>) -> Option<(Chat, Address)> {
+    let message = event.message;
+    let space = if event.space["name"].is_string() { event.space } else { &message["space"] };
     let space_name = id(&space["name"]).filter(|name| name_after(name, &["spaces"]).is_some())?;
     let is_group = match space["spaceType"].as_str() {
         Some(kind) => kind != "DIRECT_MESSAGE",
@@ -85,15 +143,7 @@ fn place(event: &Value) -> Option<(Chat, Address)> {
     };
     // In a direct chat each message begins a thread of its own; only an answer in one means it.
     let thread = id(&message["thread"]["name"]).filter(|_| is_group || message["threadReply"] == true);
-    let reply_to = Address { thread: thread.clone(), ..Address::of_channel(space_name.as_str()) };
+    let details = if event.is_add_on { json!({"is_add_on": true}) } else { Value::Null };
+    let reply_to = Address { thread: thread.clone(), details, ..Address::of_channel(space_name.as_str()) };
     Some((Chat { id: space_name, thread, is_group }, reply_to))
-}
-
-fn attachment(attachment: &Value) -> Attachment {
-    Attachment {
-        name: name(&attachment["contentName"]),
-        media_type: some_name(&attachment["contentType"]),
-        bytes: None,
-        source: source(attachment),
-    }
 }

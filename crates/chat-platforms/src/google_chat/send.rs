@@ -16,12 +16,16 @@ impl GoogleChat {
     pub(super) async fn send_message(&self, to: &Address, message: &Outgoing) -> Result<Sent, SendError> {
         let space = name_after(&to.channel, &["spaces"])
             .ok_or_else(|| SendError::Refused("this is no space of Google Chat".to_owned()))?;
-        let body = write::message(&message.text, &message.buttons, to.thread.as_deref());
+        // The action of a button names the address to call where the app is an add-on.
+        let is_add_on = to.details["is_add_on"] == true;
+        let function = self.endpoint.as_deref().filter(|_| is_add_on).unwrap_or(write::FUNCTION);
+        let body = write::message(&message.text, &message.buttons, to.thread.as_deref(), function);
         let query = to.thread.as_ref().map(|_| ("messageReplyOption", "REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD"));
         let sent = self.call(Method::POST, &[&space[..], &["messages"]].concat(), query, &body).await?;
         let name = id(&sent["name"])
             .ok_or_else(|| SendError::Refused("Google Chat took a message and gave it no name".to_owned()))?;
-        let message = Address { details: serde_json::json!({"message": name}), ..to.clone() };
+        let mut message = to.clone();
+        message.details["message"] = serde_json::json!(name);
         Ok(Sent { id: name, message })
     }
 

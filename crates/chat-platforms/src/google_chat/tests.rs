@@ -10,6 +10,8 @@ use super::*;
 use crate::message::{Decision, Incoming, IncomingMessage};
 use crate::test_support::{NOW, any_event, buttons, client};
 
+/// Where the fake calls the app.
+const ADDRESS: &str = "https://agent.example/hooks/google_chat";
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn adapter(config: GoogleChatConfig, clock: &MockClock) -> GoogleChat {
@@ -68,12 +70,10 @@ async fn a_message_in_a_space_is_read_without_the_mention_and_in_its_thread() {
 async fn what_is_no_message_of_a_person_is_none() {
     let (fake, chat, _) = running().await;
     for (pointer, value) in [
-        ("/type", json!("ADDED_TO_SPACE")),
         ("/type", json!("REMOVED_FROM_SPACE")),
         ("/type", json!("APP_HOME")),
         ("/message/sender/type", json!("BOT")),
         ("/message/sender", json!(null)),
-        ("/message/argumentText", json!(" ")),
         ("/message/name", json!(7)),
         ("/space/name", json!("spaces/../x")),
     ] {
@@ -152,12 +152,56 @@ async fn a_message_with_buttons_is_decided_and_settled() {
 }
 
 #[tokio::test]
-async fn a_button_of_somebody_else_is_no_decision() {
+async fn button_of_another_program_is_what_the_person_said() {
     let (fake, chat, _) = running().await;
-    for data in ["", "not ours", "ä"] {
+    for (data, said) in [("not ours", "not ours"), ("", "[Button: decide, {\"decision\":\"\"}]")] {
         let request = fake.press("users/1", data, "spaces/AAAAMpdlehY/messages/x");
-        assert_eq!(received(&chat, &request).await, [], "{data}");
+        let incoming = received(&chat, &request).await;
+        let [Incoming::Decision(decision)] = incoming.as_slice() else { panic!("{incoming:?}") };
+        assert_eq!(decision.clone().into_message().text, said);
     }
+}
+
+#[tokio::test]
+async fn a_workspace_add_on_is_read_and_answered_like_an_app() {
+    let (fake, chat, _) = running().await;
+    let event = fake.message_event("m1", "users/1", "hi");
+    let read = message(&chat, &fake.add_on_event(&event, ADDRESS)).await;
+    let as_app = message(&chat, &fake.event(&event)).await;
+    assert_eq!(read, IncomingMessage { reply_to: read.reply_to.clone(), ..as_app });
+    let asked = Outgoing { buttons: buttons(), ..Outgoing::text("Go?") };
+    let sent = chat.send(&read.reply_to, &asked).await.unwrap();
+    let action = "/cardsV2/0/card/sections/0/widgets/0/buttonList/buttons/0/onClick/action/function";
+    assert_eq!(fake.sent()[0].pointer(action), Some(&json!(ADDRESS)));
+    let press: Value = serde_json::from_slice(&fake.press("users/1", "approve:1", &sent.id).body).unwrap();
+    let incoming = received(&chat, &fake.add_on_event(&press, ADDRESS)).await;
+    let [Incoming::Decision(decision)] = incoming.as_slice() else { panic!("{incoming:?}") };
+    assert_eq!((decision.data.as_str(), decision.sender.id.as_str()), ("approve:1", "users/1"));
+    chat.settle(&decision.message, "Approved.").await.unwrap();
+}
+
+#[tokio::test]
+async fn add_on_of_another_project_is_refused() {
+    let (fake, chat, clock) = running().await;
+    let event = fake.message_event("m1", "users/1", "hi");
+    let mut by_number = fake.claims_of_add_on("1234567890");
+    by_number["aud"] = json!("1234567890");
+    assert!(chat.receive(&fake.event_with_claims(&event, &by_number), NOW).await.is_ok());
+    for (project, claim, value) in [
+        ("1234567891", "iat", json!(0)),
+        ("1234567890", "aud", json!("https://agent.example/hooks/other")),
+        ("1234567890", "email_verified", json!(false)),
+        ("1234567890", "iss", json!("chat@evil.example")),
+        ("", "iat", json!(0)),
+    ] {
+        let mut claims = fake.claims_of_add_on(project);
+        claims[claim] = value;
+        let answer = chat.receive(&fake.event_with_claims(&event, &claims), NOW).await;
+        assert!(is_unverified(&answer), "{project} {claim}: {answer:?}");
+    }
+    let by_address = adapter(fake.config_for_address(), &clock);
+    let answer = by_address.receive(&fake.add_on_event(&event, ADDRESS), NOW).await;
+    assert!(matches!(answer, Err(Rejection::Unverified(sentence)) if sentence.contains("project's number")));
 }
 
 #[tokio::test]

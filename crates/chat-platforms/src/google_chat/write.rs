@@ -9,6 +9,8 @@ use crate::outgoing::Button;
 /// document); half of it leaves room for buttons, and for what JSON escapes.
 pub(super) const MAX_TEXT: usize = 16_000;
 const MAX_BUTTONS: usize = 3;
+/// The action of a button.
+pub(super) const FUNCTION: &str = "decide";
 const MAX_ID: usize = 128;
 /// Nobody sees it; behind `<` it keeps what follows from being a mention or a link.
 const INVISIBLE: char = '\u{200b}';
@@ -81,10 +83,11 @@ pub(super) fn name_after<'n>(name: &'n str, collections: &[&str]) -> Option<Vec<
     has_form.then_some(parts)
 }
 
-pub(super) fn message(text: &str, buttons: &[Button], thread: Option<&str>) -> Value {
+/// `function`: the action of the buttons.
+pub(super) fn message(text: &str, buttons: &[Button], thread: Option<&str>, function: &str) -> Value {
     let mut message = json!({"text": text});
     if !buttons.is_empty() {
-        message["cardsV2"] = json!([{"cardId": "decision", "card": card(buttons)}]);
+        message["cardsV2"] = json!([{"cardId": "decision", "card": card(buttons, function)}]);
     }
     if let Some(thread) = thread {
         message["thread"] = json!({"name": thread});
@@ -97,10 +100,10 @@ pub(super) fn settled(text: &str) -> Value {
     json!({"text": text, "cardsV2": []})
 }
 
-fn card(buttons: &[Button]) -> Value {
+fn card(buttons: &[Button], function: &str) -> Value {
     let button = |button: &Button| {
         let parameters = json!([{"key": "decision", "value": button.data}]);
-        json!({"text": button.label, "onClick": {"action": {"function": "decide", "parameters": parameters}}})
+        json!({"text": button.label, "onClick": {"action": {"function": function, "parameters": parameters}}})
     };
     let buttons: Vec<Value> = buttons.iter().take(MAX_BUTTONS).map(button).collect();
     json!({"sections": [{"widgets": [{"buttonList": {"buttons": buttons}}]}]})

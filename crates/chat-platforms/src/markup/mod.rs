@@ -15,6 +15,9 @@ mod write;
 
 #[cfg(test)]
 #[cfg(feature = "fake")]
+mod reader;
+#[cfg(test)]
+#[cfg(feature = "fake")]
 mod round_trip_tests;
 #[cfg(test)]
 mod tests;

@@ -2,120 +2,14 @@
 
 use std::fmt::Write as _;
 
-use agentd_base::MockClock;
-use agentd_net::Trust;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
-use crate::discord::{Discord, DiscordConfig};
-use crate::google_chat::{GoogleChat, GoogleChatConfig};
-use crate::platform::{ChatPlatform, Platform};
-use crate::slack::{Slack, SlackConfig};
-use crate::teams::{Teams, TeamsConfig};
+use super::reader::{Code, adapter, code, length, limit, render};
+use crate::platform::Platform;
 use crate::telegram::fake::html;
-use crate::telegram::{Telegram, TelegramConfig};
-use crate::test_support::{NOW, client};
-use crate::whatsapp::{Whatsapp, WhatsappConfig};
 
 const LANGUAGES: [&str; 4] = ["", "python", "yaml", "diff"];
-
-fn adapter(platform: Platform) -> Box<dyn ChatPlatform> {
-    let (client, clock) = (client(Trust::Owner), MockClock::new(NOW).clock());
-    match platform {
-        Platform::Discord => Box::new(Discord::new(DiscordConfig::default(), client, clock)),
-        Platform::Slack => Box::new(Slack::new(SlackConfig::default(), client)),
-        Platform::Telegram => Box::new(Telegram::new(TelegramConfig::default(), client)),
-        Platform::Whatsapp => Box::new(Whatsapp::new(WhatsappConfig::default(), client)),
-        Platform::Teams => Box::new(Teams::new(TeamsConfig::default(), client.clone(), client, clock)),
-        Platform::GoogleChat => Box::new(GoogleChat::new(GoogleChatConfig::default(), client, clock)),
-    }
-}
-
-/// A block of code as a platform shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Code {
-    /// Empty where the markup has no languages.
-    language: String,
-    text: String,
-}
-
-fn code(language: &str, text: &str) -> Code {
-    Code { language: language.to_owned(), text: text.to_owned() }
-}
-
-/// The blocks of code of a message, and what stands around them.
-fn read(platform: Platform, message: &str) -> (Vec<Code>, String) {
-    if platform == Platform::Telegram { read_html(message) } else { read_fences(platform, message) }
-}
-
-fn read_html(message: &str) -> (Vec<Code>, String) {
-    let (mut blocks, mut around, mut rest) = (Vec::new(), String::new(), message);
-    while let Some((before, after)) = rest.split_once("<pre>") {
-        let (inner, after) = after.split_once("</pre>").expect("an end of the code");
-        around.push_str(before);
-        rest = after;
-        let tagged = inner.strip_prefix("<code class=\"language-").and_then(|inner| inner.strip_suffix("</code>"));
-        let (language, inner) = tagged.and_then(|inner| inner.split_once("\">")).unwrap_or(("", inner));
-        blocks.push(code(language, &html::parse(inner).expect("code without tags")));
-    }
-    around.push_str(rest);
-    html::parse(message).expect("well-formed HTML");
-    (blocks, html::parse(&around).expect("well-formed HTML around code"))
-}
-
-/// A fence is one at the beginning of a line.
-fn read_fences(platform: Platform, message: &str) -> (Vec<Code>, String) {
-    let (mut blocks, mut around) = (Vec::new(), String::new());
-    let mut lines = message.split('\n');
-    while let Some(line) = lines.next() {
-        let Some(language) = line.strip_prefix("```") else {
-            assert!(!line.trim_start_matches([' ', '>']).starts_with("```"), "a fence within a line: {message}");
-            around.push_str(line);
-            around.push('\n');
-            continue;
-        };
-        let inner: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
-        let inner = inner.join("\n");
-        let plain = match platform {
-            Platform::Slack => inner.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"),
-            _ => inner,
-        };
-        blocks.push(code(language, &plain));
-    }
-    assert_eq!(message.split('\n').filter(|line| line.starts_with("```")).count(), blocks.len() * 2, "{message}");
-    (blocks, around)
-}
-
-fn length(platform: Platform, message: &str) -> usize {
-    match platform {
-        Platform::Discord | Platform::Telegram => message.encode_utf16().count(),
-        Platform::Slack | Platform::Whatsapp => message.chars().count(),
-        Platform::Teams | Platform::GoogleChat => message.len(),
-    }
-}
-
-fn limit(platform: Platform) -> usize {
-    match platform {
-        Platform::Discord => 2_000,
-        Platform::Slack => 3_000,
-        Platform::Telegram | Platform::Whatsapp => 4_096,
-        Platform::Teams => 20_000,
-        Platform::GoogleChat => 16_000,
-    }
-}
-
-/// The code of all messages and the text around it, after checking that every message is within the limit.
-fn render(platform: Platform, markdown: &str) -> (Vec<Code>, String) {
-    let (mut blocks, mut around) = (Vec::new(), String::new());
-    for message in adapter(platform).render(markdown) {
-        assert!(length(platform, &message) <= limit(platform), "{platform:?}: {} is too long", message.len());
-        let (of_message, text) = read(platform, &message);
-        blocks.extend(of_message);
-        around.push_str(&text);
-        around.push('\n');
-    }
-    (blocks, around)
-}
 
 #[derive(Debug, Clone)]
 enum Node {

@@ -5,16 +5,26 @@ use serde_json::{Value, json};
 
 use super::Slack;
 use crate::files::{IncomingFile, at};
-use crate::message::FileSource;
+use crate::incoming_text::{name, some_name};
+use crate::message::{Attachment, FileSource};
 use crate::outgoing::SendError;
 
 const HOSTS: [&str; 1] = ["slack.com"];
 
 /// Where a file of a message is; not those of other workspaces, of which Slack tells only the id.
-pub(super) fn source(file: &Value) -> Option<FileSource> {
+fn source(file: &Value) -> Option<FileSource> {
     let mut source = at(&file["url_private_download"]).or_else(|| at(&file["url_private"]))?;
     source.0["is_html"] = json!(file["mimetype"] == "text/html");
     Some(source)
+}
+
+pub(super) fn attachment(file: &Value) -> Attachment {
+    Attachment {
+        name: name(&file["name"]),
+        media_type: some_name(&file["mimetype"]),
+        bytes: file["size"].as_u64(),
+        source: source(file),
+    }
 }
 
 impl Slack {

@@ -14,7 +14,9 @@
 //! for no bot.
 
 mod api;
+mod blocks;
 mod files;
+mod kinds;
 mod read;
 mod send;
 mod socket;
@@ -30,6 +32,8 @@ mod socket_tests;
 #[cfg(test)]
 #[cfg(feature = "fake")]
 mod tests;
+
+pub(crate) use kinds::KINDS;
 
 use std::sync::Arc;
 

@@ -3,10 +3,14 @@
 use agentd_base::Timestamp;
 use serde_json::{Value, json};
 
-use super::files::source;
+use super::blocks::{add_attachments, blocks_text};
+use super::files::attachment;
+use super::kinds::KINDS;
 use super::{Slack, text};
-use crate::incoming_text::{button_data, first_name, id, name, some_name, text as clean};
-use crate::message::{Attachment, Chat, Decision, Incoming, IncomingMessage, Sender};
+use crate::content::{Content, Parts, mention_alone};
+use crate::incoming_text::{button_data, first_name, id, text as clean};
+use crate::kinds::{Handling, OTHER, handling};
+use crate::message::{Chat, Decision, Incoming, IncomingMessage, Sender};
 use crate::outgoing::Address;
 use crate::webhook::{Received, WebhookAnswer};
 
@@ -41,8 +45,10 @@ impl Slack {
             "app_mention" => true,
             _ => return None,
         };
-        let is_message = matches!(event["subtype"].as_str(), None | Some("file_share" | "thread_broadcast"));
-        if !is_message || !event["bot_id"].is_null() {
+        let is_read = |subtype: &Value| {
+            subtype.as_str().is_none_or(|name| matches!(handling(KINDS, name), Some(Handling::Read(_))))
+        };
+        if !is_read(&event["subtype"]) || !event["bot_id"].is_null() {
             return None;
         }
         let (user, channel, ts) = (id(&event["user"])?, id(&event["channel"])?, id(&event["ts"])?);
@@ -51,12 +57,9 @@ impl Slack {
         if user == SLACKBOT || own.contains(&user.as_str()) {
             return None;
         }
-        let (text, names_bot) = text::plain(&clean(event["text"].as_str().unwrap_or_default()), &own);
-        let text = clean(&text);
-        let attachments: Vec<Attachment> = event["files"].as_array().into_iter().flatten().map(attachment).collect();
-        if text.is_empty() && attachments.is_empty() {
-            return None;
-        }
+        let (content, names_bot) = content(event, &own, is_mention);
+        let unreadable = content.is_empty().then_some(OTHER);
+        let Parts { text, context, attachments } = content.into_parts();
         let kind = event["channel_type"].as_str().unwrap_or(if channel.starts_with('D') { "im" } else { "channel" });
         let is_answer = event["parent_user_id"].as_str().is_some_and(|parent| own.contains(&parent));
         // In channels the answer begins a thread, so the message counts as its beginning.
@@ -73,12 +76,33 @@ impl Slack {
             sender: Sender { id: user, name },
             is_addressed: !chat.is_group || is_mention || names_bot || is_answer,
             text,
+            context,
             attachments,
+            album: None,
+            unreadable,
             sent_at: time_of(&ts),
             reply_to: address_of(&chat, Value::Null),
             chat,
         })
     }
+}
+
+/// The contents, and whether they mention one of `own` users.
+fn content(event: &Value, own: &[&str], is_mention: bool) -> (Content, bool) {
+    let mut content = Content::default();
+    let (said, names_bot) = text::plain(&clean(event["text"].as_str().unwrap_or_default()), own);
+    content.say(&said);
+    // The text says the same as the rich text.
+    let has_text = event["text"].as_str().is_some_and(|text| !text.trim().is_empty());
+    let (said, is_named_in_blocks) = blocks_text(&event["blocks"], own, !has_text);
+    content.say(&said);
+    content.attach(event["files"].as_array().into_iter().flatten().map(attachment));
+    add_attachments(&event["attachments"], &mut content);
+    let is_mentioned = names_bot || is_named_in_blocks;
+    if (is_mentioned || is_mention) && content.is_empty() {
+        content.say(&mention_alone());
+    }
+    (content, is_mentioned)
 }
 
 /// The users that the app writes as. An installation that is no bot's is that of a person.
@@ -90,15 +114,6 @@ fn own_users<'a>(payload: &'a Value, known: Option<&'a str>) -> Vec<&'a str> {
 
 fn address_of(chat: &Chat, details: Value) -> Address {
     Address { channel: chat.id.clone(), thread: chat.thread.clone(), details }
-}
-
-fn attachment(file: &Value) -> Attachment {
-    Attachment {
-        name: name(&file["name"]),
-        media_type: some_name(&file["mimetype"]),
-        bytes: file["size"].as_u64(),
-        source: source(file),
-    }
 }
 
 /// `1795600000.000100`: seconds, and a number that counts as microseconds.
@@ -114,9 +129,6 @@ fn read_actions(payload: &Value) -> Vec<Incoming> {
 }
 
 fn read_action(payload: &Value, action: &Value) -> Option<Decision> {
-    if action["type"] != "button" {
-        return None;
-    }
     let (container, message, user) = (&payload["container"], &payload["message"], &payload["user"]);
     let channel = id(&payload["channel"]["id"]).or_else(|| id(&container["channel_id"]))?;
     let ts = id(&message["ts"]).or_else(|| id(&container["message_ts"]))?;
@@ -124,12 +136,15 @@ fn read_action(payload: &Value, action: &Value) -> Option<Decision> {
     let is_direct = channel.starts_with('D');
     let thread = id(&message["thread_ts"]).or_else(|| id(&container["thread_ts"]));
     let chat = Chat { thread: thread.or_else(|| (!is_direct).then(|| ts.clone())), is_group: !is_direct, id: channel };
+    let chosen = &action["selected_option"];
+    let data = [&action["value"], &chosen["value"], &action["action_id"]].into_iter().find_map(button_data)?;
     Some(Decision {
         // The time is that of the press, and says which of several it was.
         id: format!("{}:{ts}:{}:{user_id}", chat.id, id(&action["action_ts"])?),
         sender: Sender { id: user_id, name: first_name([&user["name"], &user["username"]]) },
-        data: button_data(&action["value"])?,
+        data,
         message_id: format!("{}:{ts}", chat.id),
+        label: first_name([&chosen["text"]["text"], &action["text"]["text"]]),
         message: address_of(&chat, json!({"ts": ts})),
         reply_to: address_of(&chat, Value::Null),
         chat,

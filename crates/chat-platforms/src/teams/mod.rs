@@ -10,7 +10,10 @@
 //! Deliberately absent: other channels of the Bot Framework, invokes (their answers are of another kind), and message
 //! extensions.
 
+mod contents;
 mod files;
+mod html;
+mod kinds;
 mod read;
 mod send;
 mod verify;
@@ -23,6 +26,8 @@ mod fake_service;
 #[cfg(test)]
 #[cfg(feature = "fake")]
 mod tests;
+
+pub(crate) use kinds::KINDS;
 
 use agentd_base::{Clock, Secret, Timestamp};
 use agentd_net::GuardedClient;

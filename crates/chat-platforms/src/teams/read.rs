@@ -4,17 +4,14 @@ use agentd_base::Timestamp;
 use serde_json::{Value, json};
 
 use super::Teams;
-use super::files::source;
+use super::contents::content;
 use super::verify::CHANNEL;
-use crate::incoming_text::{button_data, id, name, text as clean};
-use crate::message::{Attachment, Chat, Decision, Incoming, IncomingMessage, Sender};
+use crate::content::Parts;
+use crate::incoming_text::{button_data, id, name};
+use crate::kinds::OTHER;
+use crate::message::{Chat, Decision, Incoming, IncomingMessage, Sender};
 use crate::outgoing::Address;
 use crate::webhook::{Received, WebhookAnswer};
-
-/// More people are not mentioned by who means them.
-const MAX_MENTIONS: usize = 50;
-/// What the attachment of a file is.
-const FILE: &str = "application/vnd.microsoft.teams.file.download.info";
 
 impl Teams {
     /// Reads a verified activity.
@@ -53,16 +50,13 @@ impl Teams {
                 chat,
                 data,
                 message_id: id(&activity["replyToId"]).unwrap_or_default(),
+                label: String::new(),
                 message: address(id(&activity["replyToId"])),
             }));
         }
-        let (text, is_mentioned) = text(activity);
-        let attachments = activity["attachments"].as_array().into_iter().flatten();
-        let attachments: Vec<Attachment> =
-            attachments.filter_map(|file| attachment(file, &activity["serviceUrl"])).collect();
-        if text.is_empty() && attachments.is_empty() {
-            return None;
-        }
+        let (content, is_mentioned) = content(activity);
+        let unreadable = content.is_empty().then_some(OTHER);
+        let Parts { text, context, attachments } = content.into_parts();
         Some(Incoming::Message(IncomingMessage {
             reply_to: address(Some(activity_id.clone())),
             id: activity_id,
@@ -70,7 +64,10 @@ impl Teams {
             is_addressed: !chat.is_group || is_mentioned,
             chat,
             text,
+            context,
             attachments,
+            album: None,
+            unreadable,
             sent_at: activity["timestamp"].as_str().and_then(|time| Timestamp::parse(time).ok()),
         }))
     }
@@ -88,37 +85,4 @@ fn chat(conversation: &Value, id: &str) -> Chat {
         None => conversation["isGroup"] != false,
     };
     Chat { id: chat.to_owned(), thread, is_group }
-}
-
-/// The text without the mention of the bot, and whether it has one. Who else is mentioned stands there by name.
-fn text(activity: &Value) -> (String, bool) {
-    let mut text = clean(activity["text"].as_str().unwrap_or_default());
-    let mut is_mentioned = false;
-    let entities = activity["entities"].as_array().into_iter().flatten();
-    for mention in entities.filter(|entity| entity["type"] == "mention").take(MAX_MENTIONS) {
-        let mentioned = &mention["mentioned"]["id"];
-        let is_ours = mentioned.is_string() && *mentioned == activity["recipient"]["id"];
-        is_mentioned |= is_ours;
-        let Some(markup) = mention["text"].as_str() else { continue };
-        let name = markup.strip_prefix("<at").and_then(|rest| rest.strip_suffix("</at>"));
-        if let Some((_, name)) = name.and_then(|rest| rest.split_once('>')) {
-            text = text.replace(markup, if is_ours { "" } else { name });
-        }
-    }
-    (text.trim().to_owned(), is_mentioned)
-}
-
-/// `None` for the same text once more as HTML, for cards, and for messages that are quoted.
-fn attachment(attachment: &Value, service_url: &Value) -> Option<Attachment> {
-    let kind = id(&attachment["contentType"])?;
-    let is_no_file = kind.starts_with("text/html")
-        || kind == "messageReference"
-        || kind.starts_with("application/vnd.microsoft.card")
-        || kind.starts_with("application/vnd.microsoft.teams.card");
-    if is_no_file {
-        return None;
-    }
-    let source = source(attachment, service_url);
-    let (name, media_type) = (name(&attachment["name"]), (kind != FILE).then_some(kind));
-    Some(Attachment { name, media_type, bytes: None, source })
 }

@@ -91,7 +91,6 @@ async fn what_is_no_message_of_a_person_in_the_tenant_is_none() {
         ("/from/id", json!("28:5f0a5a39-9a3c-4a7e-9a0b-2f5f1d6c0001")),
         ("/channelData/tenant/id", json!("another")),
         ("/channelData", json!(null)),
-        ("/text", json!(" ")),
         ("/id", json!(null)),
     ] {
         let mut activity = fake.activity("m1", "29:anna", "hi");

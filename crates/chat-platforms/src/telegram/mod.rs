@@ -13,9 +13,12 @@
 
 mod api;
 mod connect;
+mod contents;
 mod files;
+mod kinds;
 mod read;
 mod send;
+mod text;
 mod write;
 
 #[cfg(feature = "fake")]
@@ -23,6 +26,8 @@ pub mod fake;
 #[cfg(test)]
 #[cfg(feature = "fake")]
 mod tests;
+
+pub(crate) use kinds::KINDS;
 
 use std::sync::Arc;
 

@@ -4,16 +4,15 @@ use agentd_base::Timestamp;
 use serde_json::{Value, json};
 
 use super::Telegram;
-use super::files::source;
-use crate::incoming_text::{button_data, id, name, some_name, text as clean};
-use crate::message::{Attachment, Chat, Decision, Incoming, IncomingMessage, Sender};
+use super::contents::{
+    attachments_of, described, named_contents, origin, person_name, unreadable, unreadable_contents,
+};
+use super::text::written;
+use crate::content::{Content, Parts, Quoted, mention_alone, named};
+use crate::incoming_text::{button_data, id, name};
+use crate::message::{Chat, Decision, Incoming, IncomingMessage, Sender};
 use crate::outgoing::Address;
 use crate::webhook::{Received, WebhookAnswer};
-
-/// A message of Telegram has no more of them.
-const MAX_ENTITIES: usize = 100;
-/// Kinds of files, each in a field of its own.
-const FILES: [&str; 7] = ["animation", "audio", "document", "sticker", "video", "video_note", "voice"];
 
 /// Whether the username of the bot decides to whom a message is written.
 pub(super) fn mentions_somebody(update: &Value) -> bool {
@@ -21,13 +20,10 @@ pub(super) fn mentions_somebody(update: &Value) -> bool {
     entities.iter().any(|entity| matches!(entity["type"].as_str(), Some("mention" | "bot_command")))
 }
 
-/// Text with its entities, of a message or of what stands under a picture.
-fn written(message: &Value) -> (&str, &[Value]) {
-    let (text, entities) = match message["text"].as_str() {
-        Some(text) => (text, &message["entities"]),
-        None => (message["caption"].as_str().unwrap_or_default(), &message["caption_entities"]),
-    };
-    (text, entities.as_array().map(Vec::as_slice).unwrap_or_default())
+/// Whether a message is there that is answered. In a topic, what is in answer to nothing is in answer to the beginning
+/// of the topic.
+pub(super) fn is_answered_message(answered: &Value) -> bool {
+    answered.is_object() && answered["forum_topic_created"].is_null()
 }
 
 impl Telegram {
@@ -47,17 +43,13 @@ impl Telegram {
         }
         let sender = person(&message["from"])?;
         let chat = chat_of(message)?;
-        let (text, entities) = written(message);
-        let (text, is_mentioned) = self.without_mention(text, entities);
-        let attachments = attachments_of(message);
-        if text.is_empty() && attachments.is_empty() {
-            return None;
-        }
         let answered = &message["reply_to_message"];
-        // In a topic, what is in answer to nothing is in answer to the beginning of the topic.
-        let is_answer = self.bot_id.is_some()
-            && answered["from"]["id"].as_i64() == self.bot_id
-            && answered["forum_topic_created"].is_null();
+        let is_answer =
+            self.bot_id.is_some() && answered["from"]["id"].as_i64() == self.bot_id && is_answered_message(answered);
+        let (content, is_mentioned) = self.content(message);
+        let is_forwarded = message["forward_origin"].is_object();
+        let unreadable = if content.has_own() || is_forwarded { None } else { Some(unreadable(message)?) };
+        let Parts { text, context, attachments } = content.into_parts();
         let details = match message["message_id"].as_i64() {
             Some(id) if chat.is_group => json!({"reply_to_message_id": id}),
             _ => Value::Null,
@@ -66,7 +58,10 @@ impl Telegram {
             id: update_id.to_owned(),
             is_addressed: !chat.is_group || is_mentioned || is_answer,
             text,
+            context,
             attachments,
+            album: id(&message["media_group_id"]),
+            unreadable,
             sent_at: message["date"].as_i64().map(|seconds| Timestamp::from_micros(seconds.saturating_mul(1_000_000))),
             reply_to: Address { details, ..address_of(&chat) },
             sender,
@@ -74,45 +69,33 @@ impl Telegram {
         })
     }
 
-    /// The text without what names the bot, and whether something did. A command to the bot stays, without its name.
-    fn without_mention(&self, text: &str, entities: &[Value]) -> (String, bool) {
-        // Entities are counted in code units of UTF-16.
-        let mut units: Vec<u16> = text.encode_utf16().collect();
-        let mut mentions = Vec::new();
-        for entity in entities.iter().take(MAX_ENTITIES) {
-            let number = |field: &str| entity[field].as_u64().and_then(|number| usize::try_from(number).ok());
-            let (Some(start), Some(length)) = (number("offset"), number("length")) else { continue };
-            let Some(said) = start.checked_add(length).and_then(|end| units.get(start..end)) else { continue };
-            let said = String::from_utf16_lossy(said);
-            let is_name = |name: &str| self.is_username(name);
-            match entity["type"].as_str() {
-                Some("mention") if said.strip_prefix('@').is_some_and(is_name) => mentions.push((start, length)),
-                Some("text_mention") if self.bot_id.is_some() && entity["user"]["id"].as_i64() == self.bot_id => {
-                    mentions.push((start, length));
-                }
-                Some("bot_command") => {
-                    if let Some((command, name)) = said.split_once('@')
-                        && is_name(name)
-                    {
-                        let command = command.encode_utf16().count();
-                        mentions.push((start + command, length - command));
-                    }
-                }
-                _ => {}
+    /// The contents, and whether they mention the bot. What is forwarded mentions nobody: others wrote it.
+    fn content(&self, message: &Value) -> (Content, bool) {
+        let mut content = Content::default();
+        self.add_answered(message, &mut content);
+        let forwarded = &message["forward_origin"];
+        let mut is_mentioned = false;
+        if forwarded.is_object() {
+            content.quote(Quoted::Forwarded, &origin(forwarded), &described(message));
+        } else {
+            let (text, entities) = written(message);
+            let (text, mentions_bot) = self.own_text(text, entities);
+            is_mentioned = mentions_bot;
+            content.say(&text);
+            for line in named_contents(message) {
+                content.say(&line);
             }
         }
-        let is_mentioned = !mentions.is_empty();
-        mentions.sort_unstable();
-        for (start, length) in mentions.into_iter().rev() {
-            if start + length <= units.len() {
-                units.drain(start..start + length);
+        content.attach(attachments_of(message));
+        if content.has_own() || forwarded.is_object() {
+            for what in unreadable_contents(message) {
+                content.say(&named("Not readable", [what]));
             }
         }
-        (clean(&String::from_utf16_lossy(&units)), is_mentioned)
-    }
-
-    fn is_username(&self, name: &str) -> bool {
-        self.username.lock().as_deref().is_some_and(|username| username.eq_ignore_ascii_case(name))
+        if is_mentioned && !content.has_own() {
+            content.say(&mention_alone());
+        }
+        (content, is_mentioned)
     }
 }
 
@@ -122,12 +105,16 @@ fn read_decision(update_id: &str, query: &Value) -> Option<Decision> {
     let chat = chat_of(message)?;
     let data = button_data(&query["data"])?;
     let message_id = message["message_id"].as_i64()?;
+    let rows = message["reply_markup"]["inline_keyboard"].as_array().into_iter().flatten();
+    let mut buttons = rows.filter_map(Value::as_array).flatten();
+    let label = buttons.find(|button| button["callback_data"] == query["data"]).map(|button| name(&button["text"]));
     let details = json!({"message_id": message_id, "callback_query_id": id(&query["id"])?});
     Some(Decision {
         id: update_id.to_owned(),
         sender,
         data,
         message_id: message_id.to_string(),
+        label: label.unwrap_or_default(),
         message: Address { details, ..address_of(&chat) },
         reply_to: address_of(&chat),
         chat,
@@ -139,13 +126,12 @@ fn number(value: &Value) -> Option<String> {
     value.as_i64().map(|number| number.to_string())
 }
 
-/// Who is no bot.
+/// A user that is no bot.
 fn person(user: &Value) -> Option<Sender> {
     if user["is_bot"] != false {
         return None;
     }
-    let names = [name(&user["first_name"]), name(&user["last_name"])];
-    Some(Sender { id: number(&user["id"])?, name: names.join(" ").trim().to_owned() })
+    Some(Sender { id: number(&user["id"])?, name: person_name(user) })
 }
 
 fn chat_of(message: &Value) -> Option<Chat> {
@@ -160,28 +146,4 @@ fn chat_of(message: &Value) -> Option<Chat> {
 
 fn address_of(chat: &Chat) -> Address {
     Address { channel: chat.id.clone(), thread: chat.thread.clone(), details: Value::Null }
-}
-
-fn attachments_of(message: &Value) -> Vec<Attachment> {
-    let mut attachments = Vec::new();
-    // The same picture in several sizes, the largest one last.
-    if let Some(photo) = message["photo"].as_array().and_then(|sizes| sizes.last()) {
-        let media_type = Some("image/jpeg".to_owned());
-        let bytes = photo["file_size"].as_u64();
-        attachments.push(Attachment { name: String::new(), media_type, bytes, source: source(photo) });
-    }
-    for kind in FILES {
-        let file = &message[kind];
-        // For older programs an animation is there as a document too.
-        if !file.is_object() || (kind == "document" && message["animation"].is_object()) {
-            continue;
-        }
-        attachments.push(Attachment {
-            name: name(&file["file_name"]),
-            media_type: some_name(&file["mime_type"]),
-            bytes: file["file_size"].as_u64(),
-            source: source(file),
-        });
-    }
-    attachments
 }

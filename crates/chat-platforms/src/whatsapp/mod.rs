@@ -10,7 +10,9 @@
 //! other states of delivery than failure, and a window against replays: the platform sends a message again for days,
 //! with the time at which it was written, so the caller knows repeated messages by their ids.
 
+mod contents;
 mod files;
+mod kinds;
 mod read;
 mod send;
 mod verify;
@@ -21,6 +23,8 @@ pub mod fake;
 #[cfg(test)]
 #[cfg(feature = "fake")]
 mod tests;
+
+pub(crate) use kinds::KINDS;
 
 use agentd_base::{Secret, Timestamp};
 use agentd_net::GuardedClient;

@@ -4,10 +4,13 @@ use agentd_base::Timestamp;
 use serde_json::Value;
 
 use super::Whatsapp;
-use super::files::source;
+use super::contents::content;
+use super::kinds::KINDS;
 use super::send::meaning_of;
-use crate::incoming_text::{button_data, id, name, reason, some_name, text as clean};
-use crate::message::{Attachment, Chat, Decision, Incoming, IncomingMessage, Sender, Undelivered};
+use crate::content::Parts;
+use crate::incoming_text::{button_data, id, name, reason};
+use crate::kinds::{Handling, OTHER, handling};
+use crate::message::{Chat, Decision, Incoming, IncomingMessage, Sender, Undelivered};
 use crate::outgoing::Address;
 use crate::webhook::{Received, WebhookAnswer};
 
@@ -58,83 +61,48 @@ fn read_message(message: &Value, contacts: &[Value]) -> Option<Incoming> {
         return None;
     }
     let contact = contacts.iter().find(|contact| contact["wa_id"] == from.as_str());
-    let name = contact.map(|contact| name(&contact["profile"]["name"])).unwrap_or_default();
-    let sender = Sender { id: from.clone(), name };
+    let sender = Sender { id: from.clone(), name: contact.map(|of| name(&of["profile"]["name"])).unwrap_or_default() };
     let chat = Chat { id: from.clone(), thread: None, is_group: false };
     let reply_to = Address { thread: Some(message_id.clone()), ..Address::of_channel(from.as_str()) };
-    let pressed = match message["type"].as_str()? {
-        "interactive" => button_data(&message["interactive"]["button_reply"]["id"]),
-        "button" => button_data(&message["button"]["payload"]),
-        _ => None,
+    let kind = message["type"].as_str()?;
+    if matches!(handling(KINDS, kind), Some(Handling::Ignored(_))) {
+        return None;
+    }
+    let button = match kind {
+        "interactive" => {
+            (&message["interactive"]["button_reply"]["id"], &message["interactive"]["button_reply"]["title"])
+        }
+        "button" => (&message["button"]["payload"], &message["button"]["text"]),
+        _ => (&Value::Null, &Value::Null),
     };
-    if let Some(data) = pressed {
+    if let Some(data) = button_data(button.0) {
         return Some(Incoming::Decision(Decision {
             id: message_id,
             sender,
             chat,
             data,
             message_id: id(&message["context"]["id"]).unwrap_or_default(),
+            label: name(button.1),
             message: Address { thread: id(&message["context"]["id"]), ..Address::of_channel(from) },
             reply_to,
         }));
     }
-    let (text, attachments) = read_content(message)?;
-    let text = clean(&text);
-    if text.is_empty() && attachments.is_empty() {
-        return None;
-    }
+    let content = content(message);
+    let unreadable = content.is_empty().then_some(OTHER);
+    let Parts { text, context, attachments } = content.into_parts();
     Some(Incoming::Message(IncomingMessage {
         id: message_id,
         sender,
         chat,
         is_addressed: true,
         text,
+        context,
         attachments,
+        album: None,
+        unreadable,
         sent_at: seconds(&message["timestamp"]),
         reply_to,
     }))
-}
-
-/// `None` for kinds that say nothing: reactions, changes of numbers, orders, and what Meta cannot show either.
-fn read_content(message: &Value) -> Option<(String, Vec<Attachment>)> {
-    let kind = message["type"].as_str()?;
-    let content = &message[kind];
-    let text_of = |value: &Value| value.as_str().map(str::to_owned);
-    match kind {
-        "text" => Some((text_of(&content["body"])?, Vec::new())),
-        "image" | "document" | "audio" | "video" | "sticker" => {
-            let attachment = Attachment {
-                name: name(&content["filename"]),
-                media_type: some_name(&content["mime_type"]),
-                bytes: content["file_size"].as_u64(),
-                source: source(content),
-            };
-            Some((text_of(&content["caption"]).unwrap_or_default(), vec![attachment]))
-        }
-        "location" => Some((location(content)?, Vec::new())),
-        "contacts" => Some((items(content).iter().map(contact).collect::<Vec<_>>().join("\n"), Vec::new())),
-        // A button that is none of ours.
-        "button" => Some((text_of(&content["text"])?, Vec::new())),
-        "interactive" => {
-            let chosen = ["button_reply", "list_reply"].iter().find_map(|reply| text_of(&content[*reply]["title"]))?;
-            Some((chosen, Vec::new()))
-        }
-        _ => None,
-    }
-}
-
-fn location(location: &Value) -> Option<String> {
-    let (latitude, longitude) = (location["latitude"].as_f64()?, location["longitude"].as_f64()?);
-    let place = ["name", "address"].map(|field| name(&location[field]));
-    let mut lines: Vec<String> = place.into_iter().filter(|line| !line.is_empty()).collect();
-    lines.push(format!("{latitude}, {longitude}"));
-    Some(format!("Location: {}", lines.join("\n")))
-}
-
-fn contact(contact: &Value) -> String {
-    let numbers = items(&contact["phones"]).iter().map(|phone| &phone["phone"]);
-    let said = std::iter::once(&contact["name"]["formatted_name"]).chain(numbers).filter_map(some_name);
-    format!("Contact: {}", said.collect::<Vec<_>>().join(", "))
 }
 
 fn items(value: &Value) -> &[Value] {

@@ -117,16 +117,24 @@ async fn many_messages_in_one_request_keep_their_order() {
             of("7", "unsupported", json!({})),
             of("8", "order", json!({"text": "x"})),
             of("9", "interactive", json!({"type": "list_reply", "list_reply": {"id": "x", "title": "Two"}})),
-            of("10", "button", json!({"payload": "not ours", "text": "Stop"})),
+            of("10", "button", json!({"text": "Stop"})),
         ]),
     )
     .await;
     let texts: Vec<(&str, &str)> =
         incoming.iter().map(|incoming| (message(incoming).id.as_str(), message(incoming).text.as_str())).collect();
-    let location = "Location: Office\n52.5, 13.4";
-    let expected =
-        [("1", "see"), ("2", ""), ("3", location), ("4", "Contact: Bo, +49 1"), ("9", "Two"), ("10", "Stop")];
+    let expected = [
+        ("1", "see"),
+        ("2", ""),
+        ("3", "[Location: Office, 52.5, 13.4]"),
+        ("4", "[Contact: Bo, +49 1]"),
+        ("7", ""),
+        ("8", "[Order]\nx"),
+        ("9", "Two"),
+        ("10", "Stop"),
+    ];
     assert_eq!(texts, expected);
+    assert_eq!(message(&incoming[4]).unreadable, Some("messages of this kind"));
     let attachment = &message(&incoming[0]).attachments[0];
     assert_eq!((attachment.name.as_str(), attachment.media_type.as_deref()), ("a.pdf", Some("application/pdf")));
 }

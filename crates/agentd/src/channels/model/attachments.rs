@@ -44,10 +44,14 @@ impl ChannelMessage {
         named.collect()
     }
 
-    /// What the agent reads: the text, and the files that came with it. `files`: what became of the first ones; of
-    /// others nothing was tried.
+    /// What the agent reads: words of others that the message forwards or answers, the text, and the files that came
+    /// with it. `files`: the results for the first ones; the others were not tried.
     pub(in crate::channels) fn text(&self, files: &[FetchedFile]) -> String {
-        let mut text = self.content.clone();
+        let mut text = self.context.clone();
+        if !text.is_empty() && !self.content.is_empty() {
+            text.push_str("\n\n");
+        }
+        text.push_str(&self.content);
         for (index, attachment) in self.attachments.iter().enumerate() {
             if !text.is_empty() {
                 text.push('\n');
@@ -134,7 +138,10 @@ mod tests {
             is_trusted: true,
             chat: Chat { id: "1".to_owned(), thread: None, is_group: false },
             content: content.to_owned(),
+            context: String::new(),
             attachments,
+            album: None,
+            is_addressed: true,
             reply_to: Address::of_channel("1"),
             received_at: Timestamp::from_micros(0),
         }
@@ -150,6 +157,15 @@ mod tests {
         let text = message("See:", vec![file.clone(), file.clone(), file]).text(&files);
         assert!(text.contains("at `a/b`: \"a.pdf\"") && text.contains("the reason: it is gone"), "{text}");
         assert!(text.ends_with(told), "{text}");
+    }
+
+    #[test]
+    fn words_of_others_come_before_the_text() {
+        let context = "[In reply to a message from Bob]\n> Hi".to_owned();
+        let answer = ChannelMessage { context: context.clone(), ..message("translate", Vec::new()) };
+        assert_eq!(answer.text(&[]), format!("{context}\n\ntranslate"));
+        let forward = ChannelMessage { context: context.clone(), ..message("", Vec::new()) };
+        assert_eq!(forward.text(&[]), context);
     }
 
     #[test]

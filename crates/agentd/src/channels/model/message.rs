@@ -42,15 +42,45 @@ pub(in crate::channels) struct ChannelMessage {
     pub is_trusted: bool,
     pub chat: Chat,
     pub content: String,
+    /// Words of others that it forwards or answers; may be empty.
+    pub context: String,
     pub attachments: Vec<Attachment>,
+    /// The album that it is a part of, until the parts are joined.
+    pub album: Option<String>,
+    /// Whether it is meant for the agent; always, unless it is a part of an album.
+    pub is_addressed: bool,
     pub reply_to: Address,
     pub received_at: Timestamp,
 }
+
+/// Maximum number of parts of an album that become one message. Telegram has no larger ones.
+pub(in crate::channels) const MAX_ALBUM_PARTS: u32 = 10;
+/// An album is complete when no part came for this long.
+pub(in crate::channels) const ALBUM_PAUSE: Duration = Duration::from_secs(1);
+/// Parts of an album are not waited for any longer than this.
+pub(in crate::channels) const MAX_ALBUM_WAIT: Duration = Duration::from_secs(5);
 
 impl ChannelMessage {
     /// Whose turn it is where several wait for a model.
     pub(in crate::channels) fn client(&self) -> String {
         format!("{} {}", self.platform.id(), self.sender.id)
+    }
+
+    /// One message of the parts of an album, in their order. `None`: none of them is meant for the agent.
+    pub(in crate::channels) fn joined(mut parts: Vec<Self>) -> Option<Self> {
+        let addressed = parts.iter().find(|part| part.is_addressed)?.reply_to.clone();
+        let mut rest = parts.split_off(1).into_iter();
+        let mut joined = parts.pop()?;
+        (joined.album, joined.is_addressed, joined.reply_to) = (None, true, addressed);
+        rest.by_ref().for_each(|part| {
+            push_line(&mut joined.content, &part.content);
+            // Each part of a forwarded album names whom it is from.
+            if !joined.context.contains(&part.context) {
+                push_line(&mut joined.context, &part.context);
+            }
+            joined.attachments.extend(part.attachments);
+        });
+        Some(joined)
     }
 
     /// What a person asks the daemon itself for.
@@ -65,6 +95,13 @@ impl ChannelMessage {
             _ => None,
         }
     }
+}
+
+fn push_line(text: &mut String, line: &str) {
+    if !text.is_empty() && !line.is_empty() {
+        text.push('\n');
+    }
+    text.push_str(line);
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,10 +149,37 @@ mod tests {
             is_trusted: true,
             chat: Chat { id: "1".to_owned(), thread: None, is_group: false },
             content: content.to_owned(),
+            context: String::new(),
             attachments: Vec::new(),
+            album: None,
+            is_addressed: true,
             reply_to: Address::of_channel("1"),
             received_at: Timestamp::from_micros(0),
         }
+    }
+
+    #[test]
+    fn parts_of_an_album_are_one_message() {
+        let file = |name: &str| Attachment { name: name.to_owned(), media_type: None, bytes: None, source: None };
+        let part = |number: u8, content: &str, is_addressed| ChannelMessage {
+            attachments: vec![file(&number.to_string())],
+            album: Some("a".to_owned()),
+            is_addressed,
+            context: "[Forwarded message from Bob]".to_owned(),
+            reply_to: Address::of_channel(number.to_string()),
+            ..message(content)
+        };
+        let parts = vec![part(1, "", false), part(2, "One", true), part(3, "Two", false)];
+        let joined = ChannelMessage::joined(parts).unwrap();
+        let expected = ChannelMessage {
+            attachments: vec![file("1"), file("2"), file("3")],
+            context: "[Forwarded message from Bob]".to_owned(),
+            reply_to: Address::of_channel("2"),
+            ..message("One\nTwo")
+        };
+        assert_eq!(joined, expected);
+        assert_eq!(ChannelMessage::joined(vec![part(1, "One", false)]), None);
+        assert_eq!(ChannelMessage::joined(Vec::new()), None);
     }
 
     #[test]

@@ -16,6 +16,9 @@ pub use rules::{ChannelMode, ChannelRules, GroupPolicy, SenderPolicy};
 
 pub(super) use approval::{ApprovalCode, ChatApproval};
 pub(super) use attachments::{FetchedFile, MAX_FILE_BYTES, MAX_FILES};
-pub(super) use message::{ChannelMessage, ChannelMessageId, Command, KEPT, LIMITS, MessageEnd, QUEUE};
+pub(super) use message::{
+    ALBUM_PAUSE, ChannelMessage, ChannelMessageId, Command, KEPT, LIMITS, MAX_ALBUM_PARTS, MAX_ALBUM_WAIT, MessageEnd,
+    QUEUE,
+};
 pub(super) use pairing::{CODE_LIFE, EVICTION_LIMITS, MAX_OPEN_CODES, PAIRING_LIMIT_NOTICE_INTERVAL, new_code};
 pub(super) use platforms::ChannelPatch;

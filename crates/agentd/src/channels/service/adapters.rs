@@ -53,6 +53,8 @@ struct Built {
 pub(super) struct Adapters {
     settings: Settings,
     clock: Clock,
+    /// How the daemon is reached from outside.
+    base_url: String,
     changes: watch::Receiver<u64>,
     /// Reaches what the owner names.
     owner: GuardedClient,
@@ -64,13 +66,19 @@ pub(super) struct Adapters {
     building: Mutex<()>,
 }
 
+/// Where a platform sends its requests.
+pub(super) fn webhook_url(base_url: &str, platform: Platform) -> String {
+    format!("{base_url}/api/channels/{}/webhook", platform.id())
+}
+
 impl Adapters {
-    pub(super) fn new(settings: Settings, clock: Clock) -> Self {
+    pub(super) fn new(settings: Settings, clock: Clock, base_url: String) -> Self {
         let client = |trust| GuardedClient::new(settings.policy(), trust);
         let (owner, steered) = (client(Trust::Owner), client(Trust::Steered));
         Self {
             changes: settings.watch(),
             clock,
+            base_url,
             owner,
             steered,
             built: RwLock::default(),
@@ -200,6 +208,7 @@ impl Adapters {
                     service_account: self.secret(platform, "service_account").await?,
                     token_url: url(settings.google_chat.token_url.as_deref()),
                     keys_url: url(settings.google_chat.keys_url.as_deref()),
+                    endpoint: Some(webhook_url(&self.base_url, platform)),
                 },
                 client,
                 self.clock.clone(),

@@ -50,6 +50,11 @@ fn parse(data: &str) -> Option<(bool, ApprovalId)> {
     approved.or_else(|| data.strip_prefix(REJECT).map(|id| (false, ApprovalId::from(id))))
 }
 
+/// Whether the data is that of a button of an approval.
+pub(super) fn is_decision(data: &str) -> bool {
+    parse(data).is_some()
+}
+
 fn tool_of(approval: &Approval) -> String {
     let one_line = approval.tool.replace(['`', '\n', '\t'], " ");
     visible::escape(&one_line).chars().take(MAX_TOOL_CHARACTERS).collect()

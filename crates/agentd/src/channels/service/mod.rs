@@ -1,6 +1,7 @@
 //! What can be done with channels.
 
 mod adapters;
+mod albums;
 mod approvals;
 mod attachments;
 mod commands;
@@ -32,6 +33,7 @@ use crate::skills::Skills;
 
 use adapters::Adapters;
 pub(super) use adapters::Channel;
+pub(super) use albums::Album;
 use connect::Connections;
 pub use status::{ChannelStatus, ChannelSummary};
 
@@ -119,7 +121,7 @@ impl Channels {
     pub fn new(context: &AppContext, uses: ChannelDependencies) -> Self {
         Self(Arc::new(Inner {
             context: context.clone(),
-            adapters: Adapters::new(uses.settings.clone(), context.clock.clone()),
+            adapters: Adapters::new(uses.settings.clone(), context.clock.clone(), uses.base_url.clone()),
             admission: Platform::ALL.map(|platform| (platform, Admission::new(LIMITS))).into(),
             evictions: Admission::new(EVICTION_LIMITS),
             uses,

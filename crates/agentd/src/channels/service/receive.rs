@@ -1,15 +1,17 @@
 //! Letting messages in.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use agentd_chat_platforms::{Attachment, Incoming, IncomingMessage, Platform, WebhookAnswer, WebhookRequest};
 use agentd_store::{NewEvent, NewItem, StoreError, Tx};
 use serde_json::{Value, json};
 
-use super::{Channel, Channels};
+use super::approvals::is_decision;
+use super::{Channel, Channels, MessageDetails};
 use crate::admission::{Admission, Outcome, Refusal};
 use crate::channels::error::ChannelError;
-use crate::channels::model::{ChannelMessageId, GroupPolicy, QUEUE, SenderPolicy};
+use crate::channels::model::{ALBUM_PAUSE, ChannelMessageId, GroupPolicy, MessageEnd, QUEUE, SenderPolicy};
 use crate::channels::store;
 
 /// Who wrote a message, to the owner.
@@ -72,8 +74,13 @@ impl Channels {
     ) -> Result<(), ChannelError> {
         let (mut messages, mut decisions, mut undelivered) = (Vec::new(), Vec::new(), Vec::new());
         for incoming in incoming {
+            let incoming = match incoming {
+                // A button of another program: what is on it is what the person said.
+                Incoming::Decision(other) if !is_decision(&other.data) => Incoming::Message(other.into_message()),
+                incoming => incoming,
+            };
             match incoming {
-                Incoming::Message(message) if is_for_agent(channel.rules.groups, &message) => messages.push(message),
+                Incoming::Message(message) if is_kept(channel.rules.groups, &message) => messages.push(message),
                 Incoming::Message(_) => {}
                 Incoming::Decision(decision) => decisions.push(decision),
                 Incoming::Undelivered(failure) => undelivered.push(failure),
@@ -143,9 +150,11 @@ impl Channels {
 
     async fn store(&self, tx: &mut Tx, channel: &Channel, message: &IncomingMessage) -> Result<Outcome, StoreError> {
         let platform = channel.platform;
+        let is_addressed = is_for_agent(channel.rules.groups, message);
         let is_trusted = match standing(tx, channel, message).await? {
             Standing::Trusted => true,
             Standing::Untrusted => false,
+            Standing::Stranger if !is_addressed => return Ok(Outcome::Disabled),
             Standing::Stranger => {
                 self.offer_pairing(tx, platform, message).await?;
                 return Ok(Outcome::Accepted);
@@ -153,33 +162,61 @@ impl Channels {
             Standing::Refused => return Ok(Outcome::Disabled),
         };
         let id = ChannelMessageId::generate(&self.0.context.ids);
-        if !store::insert_message(tx, &id, platform, message, is_trusted).await? {
+        if !store::insert_message(tx, &id, platform, message, is_trusted, is_addressed).await? {
             return Ok(Outcome::Repeated);
         }
         store::note_received(tx, platform).await?;
-        let data = json!({
-            "platform": platform.id(),
-            "channel": message.chat.id,
-            "thread": message.chat.thread,
-            "message_id": message.id,
-            "sender": message.sender.id,
-            "sender_name": message.sender.name,
-            "agent_id": channel.rules.agent_id,
-            "content": message.text,
-            "attachments": message.attachments.iter().map(named).collect::<Vec<_>>(),
-        });
-        tx.emit(NewEvent::new("channel.message.received", data)).await?;
+        if is_addressed {
+            emit_received(tx, channel, message).await?;
+        }
+        if let Some(what) = message.unreadable {
+            self.answer_unreadable(tx, platform, &id, message, what).await?;
+            return Ok(Outcome::Accepted);
+        }
+        let pause = if message.album.is_some() { ALBUM_PAUSE } else { Duration::ZERO };
         tx.enqueue(NewItem {
             queue: QUEUE.to_owned(),
             dedup_key: None,
             payload: json!({ "message_id": id }),
-            run_at: tx.clock().now(),
+            run_at: tx.clock().now() + pause,
             // How often is for the worker to decide.
             max_attempts: u32::MAX,
         })
         .await?;
         Ok(Outcome::Accepted)
     }
+
+    /// Tells the sender that the message holds nothing that can be read.
+    async fn answer_unreadable(
+        &self,
+        tx: &mut Tx,
+        platform: Platform,
+        id: &ChannelMessageId,
+        message: &IncomingMessage,
+        what: &str,
+    ) -> Result<(), StoreError> {
+        store::update_ended(tx, id, MessageEnd::Answered, None).await?;
+        let details = MessageDetails::new(message.reply_to.clone());
+        let text = format!("agentd cannot read {what} yet.");
+        self.send_in(tx, platform, &details, &text, format!("channel:{id}"), None).await
+    }
+}
+
+/// Tells hooks of a message that is meant for the agent.
+async fn emit_received(tx: &mut Tx, channel: &Channel, message: &IncomingMessage) -> Result<(), StoreError> {
+    let data = json!({
+        "platform": channel.platform.id(),
+        "channel": message.chat.id,
+        "thread": message.chat.thread,
+        "message_id": message.id,
+        "sender": message.sender.id,
+        "sender_name": message.sender.name,
+        "agent_id": channel.rules.agent_id,
+        "content": message.text,
+        "context": message.context,
+        "attachments": message.attachments.iter().map(named).collect::<Vec<_>>(),
+    });
+    tx.emit(NewEvent::new("channel.message.received", data)).await.map(|_| ())
 }
 
 /// Without where it is: that may open it to anybody.
@@ -187,8 +224,17 @@ fn named(attachment: &Attachment) -> Value {
     json!({"name": attachment.name, "media_type": attachment.media_type, "bytes": attachment.bytes})
 }
 
+/// Of an album in a group, the parts that mention nobody are kept until it is known whether another one does.
+fn is_kept(groups: GroupPolicy, message: &IncomingMessage) -> bool {
+    let may_be_addressed = message.album.is_some() && message.unreadable.is_none() && groups != GroupPolicy::Never;
+    is_for_agent(groups, message) || may_be_addressed
+}
+
 fn is_for_agent(groups: GroupPolicy, message: &IncomingMessage) -> bool {
-    let has_content = !message.text.trim().is_empty() || !message.attachments.is_empty();
+    let has_content = !message.text.trim().is_empty()
+        || !message.context.is_empty()
+        || !message.attachments.is_empty()
+        || message.unreadable.is_some();
     let is_wanted = match groups {
         GroupPolicy::Mention => message.is_addressed,
         GroupPolicy::Always => true,

@@ -9,6 +9,7 @@ use serde::Serialize;
 use url::Url;
 use utoipa::ToSchema;
 
+use super::adapters::webhook_url;
 use super::{Channel, Channels};
 use crate::channels::error::ChannelError;
 use crate::channels::model::{ChannelMode, ChannelSettings};
@@ -46,7 +47,7 @@ impl Channels {
     /// Where a platform sends its requests.
     #[must_use]
     pub fn webhook_url(&self, platform: Platform) -> String {
-        format!("{}/api/channels/{}/webhook", self.0.uses.base_url, platform.id())
+        webhook_url(&self.0.uses.base_url, platform)
     }
 
     /// Every platform.

@@ -1,5 +1,6 @@
 //! Rows of messages, and of the conversations that go on in chats.
 
+mod albums;
 mod approvals;
 mod pairings;
 mod restored;
@@ -14,6 +15,7 @@ use crate::agents::AgentId;
 use crate::chat::StartedReply;
 use crate::engine::SessionId;
 
+pub(super) use albums::{complete_part, delete_part, list_album, update_joined};
 pub(super) use approvals::{
     delete_owner, find_approval, find_approval_by_code, find_owner, insert_approval, purge_approvals, put_owner,
     update_approval_message,
@@ -32,7 +34,7 @@ pub(super) use states::{
 const MOST_RUNNING: u32 = 1_000;
 
 const COLUMNS: &str = "id, platform, external_id, sender_id, sender_name, is_trusted, chat_id, thread, is_group, \
-                       content, attachments, reply_to, received_at";
+                       content, context, attachments, album, is_addressed, reply_to, received_at";
 
 fn platform(row: &Row) -> Result<Platform, StoreError> {
     let id: String = row.get("platform")?;
@@ -62,7 +64,10 @@ fn message(row: &Row) -> Result<ChannelMessage, StoreError> {
             is_group: row.get("is_group")?,
         },
         content: row.get("content")?,
+        context: row.get("context")?,
         attachments: row.json("attachments")?,
+        album: row.get("album")?,
+        is_addressed: row.get("is_addressed")?,
         reply_to: row.json("reply_to")?,
         received_at: row.get("received_at")?,
     })
@@ -76,20 +81,21 @@ fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// Whether it was added: not when the platform sent it before.
+/// Whether it was added: not when the platform sent it before. `is_addressed`: of the parts of an album some may not be.
 pub(super) async fn insert_message(
     tx: &mut Tx,
     id: &ChannelMessageId,
     platform: Platform,
     message: &IncomingMessage,
     is_trusted: bool,
+    is_addressed: bool,
 ) -> Result<bool, StoreError> {
     let now = tx.clock().now();
     let added = tx
         .execute(
             "INSERT INTO channel_messages (id, platform, external_id, sender_id, sender_name, is_trusted, chat_id, \
-             thread, is_group, content, attachments, reply_to, status, received_at) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 'pending', $13) \
+             thread, is_group, content, context, attachments, album, is_addressed, reply_to, status, received_at) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, 'pending', $16) \
              ON CONFLICT (platform, external_id) DO NOTHING",
             args![
                 id,
@@ -102,7 +108,10 @@ pub(super) async fn insert_message(
                 thread(&message.chat),
                 message.chat.is_group,
                 &message.text,
+                &message.context,
                 json(&message.attachments),
+                &message.album,
+                is_addressed,
                 json(&message.reply_to),
                 now
             ],

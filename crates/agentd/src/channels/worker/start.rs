@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::agents::{Agent, AgentError};
 use crate::channels::model::{ChannelMessage, ChannelMessageId, FetchedFile, MessageEnd};
 use crate::channels::prompt;
-use crate::channels::service::{Channel, Channels, MessageDetails};
+use crate::channels::service::{Album, Channel, Channels, MessageDetails};
 use crate::channels::store;
 use crate::chat::{ChatError, ConversationId, ExecutionMode, SendMessage, StartedReply};
 use crate::engine::{EngineError, SessionId};
@@ -60,7 +60,7 @@ impl HandlesItems for StartTurns {
     /// transaction.
     async fn handle(&self, lease: &Lease, Payload { message_id }: &Payload) -> Result<(), Failure> {
         let channels = &self.0;
-        let Some((message, is_first)) = find_work(channels, message_id).await? else {
+        let Some((mut message, is_first)) = find_work(channels, message_id).await? else {
             return self.complete(lease).await;
         };
         if let Some(command) = message.command() {
@@ -70,6 +70,13 @@ impl HandlesItems for StartTurns {
         let channel = channels.channel(message.platform).await?.ok_or_else(off)?;
         if !is_first {
             return Err(after_others());
+        }
+        if message.album.is_some() {
+            match channels.join_album(&message).await? {
+                Album::Joined(joined) => message = *joined,
+                Album::Incomplete(wait) => return Err(Failure::passing(wait, "further parts of the album may come")),
+                Album::Unaddressed => return self.complete(lease).await,
+            }
         }
         let agent = agent_of(channels, &channel).await?;
         let files = self.hold(lease, fetch_files(channels, &channel, &agent, &message)).await?;

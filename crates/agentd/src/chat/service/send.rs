@@ -49,6 +49,8 @@ pub struct ChannelTurn {
     pub note: String,
     /// Who wrote, unless the owner trusts everybody who wrote there.
     pub unknown_sender: Option<String>,
+    /// Where words of others come from that the message forwards or answers.
+    pub quoted_source: Option<String>,
 }
 
 /// What a message came to, for who writes more in the same transaction.
@@ -177,6 +179,8 @@ impl Chat {
             history.push(HistoryMessage::Note(channel.note.clone()));
         }
         let unknown_sender = message.channel.as_ref().and_then(|channel| channel.unknown_sender.as_deref());
+        let mut sources = conversation.summary_sources.clone();
+        message.channel.iter().filter_map(|channel| channel.quoted_source.as_deref()).for_each(|of| sources.add(of));
         history.push(HistoryMessage::User(message.content.clone()));
         if let Some(sender) = unknown_sender {
             history = history.into_iter().map(|message| distrust(message, sender)).collect();
@@ -209,7 +213,7 @@ impl Chat {
             keys,
             unread,
             summary: conversation.summary.clone(),
-            sources: conversation.summary_sources.clone(),
+            sources,
             model: message.model.clone(),
             project_id: conversation.project_id.as_ref().map(ToString::to_string),
             conversation_id: Some(conversation.id.to_string()),

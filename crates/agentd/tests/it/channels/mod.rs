@@ -1,10 +1,12 @@
 //! Chat platforms: who gets in, what agents answer, and what is set.
 
+mod albums;
 mod approvals;
 mod attachments;
 mod bounds;
 mod chaos;
 mod connect;
+mod contents;
 mod guide;
 mod pairing;
 mod platforms;

@@ -18,7 +18,7 @@ fn hello() -> Script {
 }
 
 /// Works until something holds; time does not pass meanwhile.
-async fn work_until(app: &TestApp, what: &str, mut holds: impl AsyncFnMut() -> bool) {
+pub(super) async fn work_until(app: &TestApp, what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let mut eventually = Eventually::new();
     while !holds().await {
         app.run_workers().await;

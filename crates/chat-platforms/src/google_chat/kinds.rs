@@ -1,0 +1,64 @@
+//! What Google Chat sends: interaction events by their types, those of an app and those of a Workspace add-on
+//! (<https://developers.google.com/workspace/chat/receive-respond-interactions>,
+//! <https://developers.google.com/workspace/add-ons/concepts/event-objects#chat-event-object>), and the fields of a message.
+
+use crate::kinds::{MessageKind, OTHER, REACTION, REPORT};
+
+const METADATA: &str = "says something about a message and is none of its contents";
+const CARDS: &str = "comes from apps alone";
+
+/// Events stand by their types, with the field of an add-on behind; parts of a message by their field.
+pub(crate) const KINDS: &[MessageKind] = &[
+    MessageKind::read("MESSAGE, messagePayload", "by the fields below"),
+    MessageKind::read("ADDED_TO_SPACE, addedToSpacePayload", "the message that added the app, if there was one"),
+    MessageKind::read("APP_COMMAND, appCommandPayload", "the text of the command, or `[Command: 1]`"),
+    MessageKind::read("CARD_CLICKED, buttonClickedPayload", "a decision, or `[Button: …]` for that of another program"),
+    MessageKind::ignored("REMOVED_FROM_SPACE, removedFromSpacePayload", REPORT),
+    MessageKind::ignored("WIDGET_UPDATED, widgetUpdatedPayload", "agentd sends no forms"),
+    MessageKind::ignored("UNSPECIFIED", REPORT),
+    MessageKind::read("argumentText", "its text, without the mention of the app"),
+    MessageKind::read("text", "its text, where there is no argumentText"),
+    MessageKind::read("slashCommand", "its text, with the command"),
+    MessageKind::read("attachment", "files"),
+    MessageKind::read("attachedGifs", "`[GIF: https://…]`"),
+    MessageKind::read("annotations", "`[Link: https://…]` for links that the text does not show"),
+    MessageKind::read("quotedMessageMetadata", "a quote that is marked as answered or forwarded, with its files"),
+    MessageKind::answered("message without any of these", OTHER),
+    MessageKind::ignored("accessoryWidgets", CARDS),
+    MessageKind::ignored("actionResponse", CARDS),
+    MessageKind::ignored("cards", CARDS),
+    MessageKind::ignored("cardsV2", CARDS),
+    MessageKind::ignored("elements", METADATA),
+    MessageKind::ignored("clientAssignedMessageId", METADATA),
+    MessageKind::ignored("createTime", METADATA),
+    MessageKind::ignored("deleteTime", METADATA),
+    MessageKind::ignored("deletionMetadata", METADATA),
+    MessageKind::ignored("emojiReactionSummaries", REACTION),
+    MessageKind::ignored("fallbackText", CARDS),
+    MessageKind::ignored("formattedText", "repeats the text"),
+    MessageKind::ignored("lastUpdateTime", METADATA),
+    MessageKind::ignored("markupSyntax", METADATA),
+    MessageKind::ignored("matchedUrl", "stands in the text"),
+    MessageKind::ignored("name", METADATA),
+    MessageKind::ignored("privateMessageViewer", METADATA),
+    MessageKind::ignored("sender", METADATA),
+    MessageKind::ignored("silent", METADATA),
+    MessageKind::ignored("space", METADATA),
+    MessageKind::ignored("thread", METADATA),
+    MessageKind::ignored("threadReply", METADATA),
+];
+
+#[cfg(test)]
+#[cfg(feature = "fake")]
+mod tests {
+    use super::*;
+    use crate::api_description::GOOGLE_CHAT;
+
+    #[test]
+    fn every_type_of_event_and_every_field_of_a_message_is_in_the_table() {
+        let names: Vec<&str> = KINDS.iter().flat_map(|kind| kind.name.split(", ")).collect();
+        for kind in GOOGLE_CHAT.values("DeprecatedEvent", "type").into_iter().chain(GOOGLE_CHAT.properties("Message")) {
+            assert!(names.contains(&kind.as_str()), "{kind}");
+        }
+    }
+}
