@@ -7,6 +7,7 @@ use futures_util::future::LocalBoxFuture;
 use super::error::SchedulerError;
 use super::model::chain::Advance;
 use super::model::run::Outcome;
+use super::model::slots::{MAX_OPEN_RUNS, too_many_open_runs};
 use super::model::{
     Chain, ChainCause, ChainRunId, ChainRunStatus, ChainStep, DeliveryRule, Job, JobId, JobStatus, Run, RunCause,
     RunStatus, StopReason,
@@ -181,32 +182,55 @@ impl Scheduler {
         chain: &Chain,
         chain_run: &ChainRunId,
     ) -> Result<(), StoreError> {
-        let steps = chains::list_steps(tx, chain_run).await?;
-        match chain.advance(&steps) {
-            Advance::Begin(next) => self.begin_steps(tx, chain_run, &next).await,
-            Advance::Over(status) => chains::end_chain_run(tx, chain_run, status).await,
+        loop {
+            let steps = chains::list_steps(tx, chain_run).await?;
+            match chain.advance(&steps) {
+                // A skipped step is over at once, so what follows it is decided now.
+                Advance::Begin(next) => match self.begin_steps(tx, chain_run, &next).await? {
+                    true => {}
+                    false => return Ok(()),
+                },
+                Advance::Over(status) => return chains::end_chain_run(tx, chain_run, status).await,
+            }
         }
     }
 
-    /// Plans runs of these jobs as steps of a run of a chain.
+    /// Plans runs of these jobs as steps of a run of a chain. Returns whether steps were skipped, because too many runs
+    /// of their jobs are open.
     pub(super) async fn begin_steps(
         &self,
         tx: &mut Tx,
         chain_run: &ChainRunId,
         next: &[JobId],
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
+        let open = runs::list_open(tx, next).await?;
+        let mut has_skipped = false;
         for id in next {
             let Some(job) = jobs::find_job(tx, id).await? else {
-                return chains::end_chain_run(tx, chain_run, ChainRunStatus::Failed).await;
+                chains::end_chain_run(tx, chain_run, ChainRunStatus::Failed).await?;
+                return Ok(false);
             };
-            let run = self.new_run(&job, RunCause::Chain, tx.clock().now());
-            let step = ChainStep { job_id: job.id.clone(), run_id: run.id.clone(), status: RunStatus::Pending };
-            if chains::insert_step(tx, chain_run, &step).await? {
-                runs::insert_runs(tx, std::slice::from_ref(&run)).await?;
+            let now = tx.clock().now();
+            let mut run = self.new_run(&job, RunCause::Chain, now);
+            let is_skipped = open.iter().filter(|run| run.job_id == *id).count() >= MAX_OPEN_RUNS;
+            if is_skipped {
+                run.skip(&too_many_open_runs(), now);
+            }
+            let step = ChainStep { job_id: job.id.clone(), run_id: run.id.clone(), status: run.status };
+            if !chains::insert_step(tx, chain_run, &step).await? {
+                continue;
+            }
+            runs::insert_runs(tx, std::slice::from_ref(&run)).await?;
+            if is_skipped {
+                has_skipped = true;
+                self.counts().count(RunStatus::Skipped);
+                self.note_grown(&job.id);
+                tx.emit(events::skipped(&run, run.error.as_deref().unwrap_or_default())).await?;
+            } else {
                 tx.emit(events::queued(&run)).await?;
             }
         }
-        Ok(())
+        Ok(has_skipped)
     }
 
     /// Stops runs that are under way: those without a turn are over, the others end with theirs.

@@ -36,6 +36,8 @@ pub enum SchedulerError {
     RunOver { status: RunStatus },
     #[error("the job is part of the chain `{chain}`; delete that first")]
     InChain { chain: String },
+    #[error("{limit} chains begin with this job, which is the limit; delete one of them first")]
+    TooManyChains { limit: usize },
     #[error("there are {limit} jobs, which is as many as are kept; delete some first")]
     TooManyJobs { limit: u64 },
     #[error("the agent has planned {limit} active jobs by itself, which is as many as it may; call some off first")]
@@ -93,6 +95,7 @@ impl DomainError for SchedulerError {
             | Self::RunInProgress { .. }
             | Self::RunOver { .. }
             | Self::InChain { .. }
+            | Self::TooManyChains { .. }
             | Self::TooManyJobs { .. }
             | Self::TooManyOfAgent { .. } => ErrorKind::Conflict,
             Self::TooManyOpenRuns { .. } => ErrorKind::TooMany(RETRY_OPEN_RUNS),
@@ -118,6 +121,7 @@ impl DomainError for SchedulerError {
             Self::TooManyOpenRuns { .. } => "too_many_open_runs",
             Self::RunOver { .. } => "run_over",
             Self::InChain { .. } => "job_in_chain",
+            Self::TooManyChains { .. } => "too_many_chains",
             Self::TooManyJobs { .. } | Self::TooManyOfAgent { .. } => "too_many_jobs",
             Self::NotUnderstood { .. } => "not_understood",
             Self::NoAnswer { .. } => "no_answer",

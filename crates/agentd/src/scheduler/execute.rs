@@ -162,24 +162,23 @@ impl Drop for RunPermit {
 enum NoTurn {
     /// The claim does not stand any more, so somebody else decided.
     NotHeld,
-    /// It has nothing to do with the run, which may be claimed again after a while.
-    Later(Duration),
+    /// It has nothing to do with the run, which may be claimed again after a while; with the cause where it is a fault.
+    Later(Duration, Option<StoreError>),
     /// The run is over, or this attempt of it.
     Ended(Outcome, &'static str),
 }
 
 impl From<StoreError> for NoTurn {
     fn from(error: StoreError) -> Self {
-        tracing::warn!(%error, "a run is begun later, because the database is away");
-        Self::Later(SHORT_DELAY)
+        Self::Later(SHORT_DELAY, Some(error))
     }
 }
 
 impl From<EngineError> for NoTurn {
     fn from(error: EngineError) -> Self {
         match error {
-            EngineError::Draining => Self::Later(Duration::ZERO),
-            EngineError::TooManyTurns { .. } => Self::Later(SHORT_DELAY),
+            EngineError::Draining => Self::Later(Duration::ZERO, None),
+            EngineError::TooManyTurns { .. } => Self::Later(SHORT_DELAY, None),
             EngineError::Store(error) => error.into(),
             other => Self::Ended(Outcome::failed(other.to_string()), other.code()),
         }
@@ -196,7 +195,10 @@ async fn carry_out(place: RunPermit, run: Run) {
             return;
         }
         Err(NoTurn::NotHeld) => return,
-        Err(NoTurn::Later(delay)) => {
+        Err(NoTurn::Later(delay, cause)) => {
+            if let Some(error) = cause {
+                tracing::warn!(run = %run.id, %error, "a run begins later, because the database did not take its beginning");
+            }
             let (run, due_at) = (run.clone(), scheduler.context().clock.now() + delay);
             let work = async move |tx: &mut Tx| claims::release_run(tx, &run, due_at).await;
             scheduler.context().db.write(work).await
@@ -259,7 +261,7 @@ async fn find_delivery(scheduler: &Scheduler, read: &mut Read, run: &Run) -> Res
     let mut outcomes = match scheduler.notify().outcomes(read, std::slice::from_ref(&key)).await {
         Ok(outcomes) => outcomes,
         Err(NotifyError::Store(error)) => return Err(error.into()),
-        Err(_) => return Err(NoTurn::Later(SHORT_DELAY)),
+        Err(_) => return Err(NoTurn::Later(SHORT_DELAY, None)),
     };
     Ok(outcomes.remove(&key).map(|(status, error)| RunDelivery { status, error }))
 }
@@ -283,7 +285,7 @@ async fn evaluate(job: &Job, last: Option<Run>, delivery: Option<RunDelivery>, n
             // The next attempt would begin unguarded.
             Err(NoTurn::Ended(Outcome::failed_for_good(sentence), "condition_failed"))
         }
-        Err(_) => Err(NoTurn::Later(SHORT_DELAY)),
+        Err(_) => Err(NoTurn::Later(SHORT_DELAY, None)),
     }
 }
 

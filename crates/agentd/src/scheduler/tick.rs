@@ -151,21 +151,15 @@ impl Scheduler {
 
     /// The run of a slot; one that is left out is over at once.
     pub(super) fn planned_run(&self, job: &Job, slot: &PlannedSlot, now: Timestamp) -> Run {
-        let run = Run {
+        let mut run = Run {
             scheduled_for: Some(slot.at),
             may_overlap: slot.may_overlap,
             ..self.new_run(job, RunCause::Schedule, now)
         };
-        match &slot.skipped {
-            None => run,
-            Some(reason) => Run {
-                status: RunStatus::Skipped,
-                due_at: None,
-                error: Some(reason.clone()),
-                completed_at: Some(now),
-                ..run
-            },
+        if let Some(reason) = &slot.skipped {
+            run.skip(reason, now);
         }
+        run
     }
 }
 

@@ -38,7 +38,8 @@ async fn versions(app: &TestApp) -> Vec<(u64, String, String, Value)> {
 #[tokio::test]
 async fn instructions_that_changed_meanwhile_are_not_overwritten() {
     let app = with_scout().await;
-    let change = |text: &str, expected: Value| json!({"profile": {"instructions": text}, "expected_instructions": expected});
+    let change =
+        |text: &str, expected: Value| json!({"profile": {"instructions": text}, "expected_instructions": expected});
     patch(&app, change("Be kind.", json!("Be brief."))).await;
     let stale = app.patch(SCOUT).json(&change("Be loud.", json!("Be brief."))).send().await;
     stale.expect_error(409, "instructions_changed");

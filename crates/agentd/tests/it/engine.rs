@@ -40,7 +40,10 @@ async fn a_reply_streams_piece_by_piece_and_is_kept() {
     assert_eq!(texts, pieces);
     assert!(started(&events, "session_id").starts_with("sess_"));
     let done = &events[9].data;
-    let expected = json!({"message_id": started(&events, "message_id"), "input_tokens": 7, "output_tokens": 3, "total_tokens": 10, "finish_reason": "stop"});
+    let expected = json!({
+        "message_id": started(&events, "message_id"), "provider": "openai", "model": "gpt-5.4-mini",
+        "input_tokens": 7, "output_tokens": 3, "total_tokens": 10, "finish_reason": "stop",
+    });
     assert_eq!(*done, expected);
     let kept = reply(&talk, &events).await;
     assert_eq!(

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::support::{act, click, context, expect_title, open, run, title, try_act};
 
-const LOG: &str = "<script>const log = (said) => document.title += said + ' '</script>";
+const LOG: &str = "<script>const log = (said) => document.title += `${document.title ? '|' : ''}${said}`</script>";
 
 #[test]
 fn snapshot_lists_what_is_clickable_without_a_role() {
@@ -30,7 +30,7 @@ fn snapshot_lists_what_is_clickable_without_a_role() {
         for number in 1..=6 {
             click(&tab, &format!("@{number}")).await;
         }
-        expect_title(&tab, "card Lisbon Porto focus property icon").await;
+        expect_title(&tab, "card|Lisbon|Porto|focus|property|icon").await;
         let full = tab.snapshot(true).await.unwrap().snapshot;
         assert!(full.contains("Plain text\n") && full.matches("Lisbon").count() == 1, "{full}");
     });
@@ -125,7 +125,7 @@ fn names_are_found_as_snapshots_show_them() {
         }
         click(&tab, "text=Versandkosten").await;
         click(&tab, "role=link[name=\"Read\u{a0} more\"]").await;
-        expect_title(&tab, "nbsp lines quotes soft soft nbsp").await;
+        expect_title(&tab, "nbsp|lines|quotes|soft|soft|nbsp").await;
         let tab = open(&context, "<button>Same name</button><button>Same&nbsp;name</button>").await;
         let error = try_act(&tab, json!({"action": "click", "selector": "role=button[name=\"Same name\"]"})).await;
         assert_eq!(error.unwrap_err().code(), "ambiguous", "both are shown alike");

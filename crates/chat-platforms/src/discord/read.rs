@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::commands::{ASK, FILE};
 use super::details::{Details, Interaction};
 use super::files::attachment;
+use super::send::BUTTON;
 use super::{Discord, is_snowflake};
 use crate::incoming_text::{button_data, first_name, id, name, text as clean};
 use crate::message::{Attachment, Chat, Decision, Incoming, IncomingMessage, Sender};
@@ -34,7 +35,7 @@ impl Discord {
                 // Nothing else can end the waiting of who gave it.
                 None => (words("This command is not known here."), None),
             },
-            Some(3) => (deferred(6), self.read_press(interaction, now).map(Incoming::Decision)),
+            Some(3) => (deferred(6), self.read_press(interaction, now).map(incoming_of_press(interaction))),
             Some(4) => (WebhookAnswer::json(&json!({"type": 8, "data": {"choices": []}})), None),
             _ => (words("This is not known here."), None),
         };
@@ -111,6 +112,14 @@ impl Discord {
         let interaction_token = id(&interaction["token"])?;
         let is_ours = is_snowflake(&application_id) && ours.is_none_or(|ours| *ours == application_id);
         is_ours.then(|| Interaction { interaction_token, application_id, expires_at: now + LIFETIME })
+    }
+}
+
+/// Only buttons decide. What is chosen from another component, such as a menu, is what the person says.
+fn incoming_of_press(interaction: &Value) -> fn(Decision) -> Incoming {
+    match interaction["data"]["component_type"].as_u64() {
+        None | Some(BUTTON) => Incoming::Decision,
+        Some(_) => |press| Incoming::Message(press.into_message()),
     }
 }
 

@@ -10,7 +10,8 @@ use crate::outgoing::{Address, Button, ButtonStyle, Outgoing, SendError, Sent};
 /// Suppresses previews of links.
 const SUPPRESS_EMBEDS: u64 = 1 << 2;
 const ACTION_ROW: u64 = 1;
-const BUTTON: u64 = 2;
+/// The kind of component that a button is.
+pub(super) const BUTTON: u64 = 2;
 
 impl Discord {
     pub(super) async fn send_message(&self, to: &Address, message: &Outgoing) -> Result<Sent, SendError> {

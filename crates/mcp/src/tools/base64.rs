@@ -48,10 +48,21 @@ fn runs(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.split_inclusive(move |c| !is_part(c)).filter_map(move |piece| {
         let start = end;
         end += piece.len();
-        let run = piece.trim_end_matches(|c: char| !is_part(c)).trim_end_matches(['\r', '\n']);
-        let trimmed = run.trim_start_matches(['\r', '\n']);
-        (trimmed.len() >= MIN_RUN).then_some((start + run.len() - trimmed.len(), trimmed))
+        let piece = piece.trim_end_matches(|c: char| !is_part(c));
+        let run = piece.trim_start_matches(['\r', '\n']);
+        let start = start + piece.len() - run.len();
+        let run = without_words(run.trim_end_matches(['\r', '\n']));
+        (run.len() >= MIN_RUN).then_some((start, run))
     })
+}
+
+/// Lines behind base64 that begin with a word; the lines of base64 have multiples of four digits.
+fn without_words(run: &str) -> &str {
+    let mut run = run;
+    while let Some((before, _)) = run.rsplit_once('\n').filter(|(_, line)| line.len() % 4 != 0) {
+        run = before.trim_end_matches(['\r', '\n']);
+    }
+    run
 }
 
 fn is_digit(byte: u8) -> bool {

@@ -18,7 +18,7 @@ async fn broken_answers_fail_at_once() {
             "{\"jsonrpc\":\"2.0\",\"id\":ID}",
             "{\"id\":ID,\"result\":{}}",
             "{\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":\"text\"}",
-            "{\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"content\":\"text\"}}",
+            "{\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"content\":5}}",
             "{\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{}}",
             "{\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"tools\":[]}}",
         ] {

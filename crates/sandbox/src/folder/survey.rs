@@ -14,6 +14,7 @@ const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
 /// How many names are read between two questions whether to go on.
 pub const NAMES_BETWEEN_CHECKS: u64 = 128;
+const STEPS_OF_A_FOLDER: u64 = 8;
 
 /// What becomes of folders that are closed to their owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,13 +65,19 @@ pub fn measure(folder: impl AsFd, closed: Closed, mut stop: impl FnMut(&Size) ->
 /// # Errors
 /// The folder itself cannot be read.
 pub fn count_names(folder: impl AsFd, limit: u64, stop: &mut dyn FnMut() -> bool) -> Result<Option<u64>, Errno> {
-    let (mut count, mut is_stopped) = (0, false);
+    let (mut count, mut steps, mut is_stopped) = (0, 0_u64, false);
     walk(folder, Closed::Leave, &mut |folder| {
         let mut visited = Visited::default();
+        // To open a folder takes longer than to read a name: many empty ones must not keep `stop` from being asked.
+        steps += STEPS_OF_A_FOLDER;
         for entry in names(folder)? {
             let (name, kind) = entry?;
             count += 1;
-            is_stopped = count % NAMES_BETWEEN_CHECKS == 0 && stop();
+            steps += 1;
+            if steps >= NAMES_BETWEEN_CHECKS {
+                steps = 0;
+                is_stopped = stop();
+            }
             if count > limit || is_stopped {
                 visited.is_over = true;
                 break;
@@ -79,6 +86,11 @@ pub fn count_names(folder: impl AsFd, limit: u64, stop: &mut dyn FnMut() -> bool
             if matches!(kind, FileType::Directory | FileType::Unknown) {
                 visited.folders.push(name);
             }
+        }
+        if steps >= NAMES_BETWEEN_CHECKS && !visited.is_over {
+            steps = 0;
+            is_stopped = stop();
+            visited.is_over = is_stopped;
         }
         Ok(visited)
     })?;

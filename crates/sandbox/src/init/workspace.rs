@@ -29,6 +29,8 @@ const PLAUSIBLE_FILES_PER_SECOND: f64 = 200_000.0;
 const MARGIN: u64 = 64;
 /// How often a look at the files is given up because names must be counted first.
 const MAX_INTERRUPTIONS: u32 = 8;
+/// How often names are counted before the number is believed.
+const MAX_ATTEMPTS: u32 = 5;
 
 pub(super) struct Workspace {
     folder: OwnedFd,
@@ -99,16 +101,22 @@ impl Workspace {
     fn count_files(&mut self) -> Option<Report> {
         let most = self.most.files;
         let (folder, count) = (&self.folder, &mut self.count);
-        // A count that was begun early starts again when the bound may have been reached meanwhile: what is read first
-        // then often shows it, before thousands of folders are opened.
+        let margin = most / MARGIN;
         let mut is_early = count.remaining() > 0;
         let (mut started, mut free) = (Instant::now(), free_files(folder));
         let mut files = None;
-        for _ in 0..3 {
+        for attempt in 1..=MAX_ATTEMPTS {
+            // A count begins again when the bound may have been broken meanwhile: what is read first then often shows
+            // it, before thousands of folders are opened. The last attempt is completed, since others may be making
+            // the files.
+            let mut is_outdated = || {
+                attempt < MAX_ATTEMPTS
+                    && (if is_early { count.may_be_over(folder) } else { lost(free, free_files(folder)) > margin })
+            };
             // One that cannot be read now is counted again later.
-            files = count_names(folder, most + most / MARGIN, &mut || is_early && count.may_be_over(folder)).ok()?;
+            files = count_names(folder, most + margin, &mut is_outdated).ok()?;
             match files {
-                Some(files) if files <= most || files > most + most / MARGIN => break,
+                Some(files) if files <= most || files > most + margin => break,
                 // Names that changed while they were read may have been counted twice.
                 Some(_) => {}
                 None => (started, free) = (Instant::now(), free_files(folder)),

@@ -165,8 +165,8 @@ impl Agents {
                 store::insert_version(tx, &agent.id, instructions, VersionSource::Created, None, agent.created_at)
                     .await?;
                 tx.touch(AGENTS);
-                let is_default = others == 0
-                    && Settings::set_unset::<InterfaceSettings>(tx, DEFAULT_AGENT, &agent.svc_name).await?;
+                let is_default =
+                    others == 0 && Settings::set_unset::<InterfaceSettings>(tx, DEFAULT_AGENT, &agent.svc_name).await?;
                 recorder.record(tx, &agent).await?;
                 Ok((agent.clone(), is_default))
             })

@@ -14,7 +14,7 @@ pub use platforms::{
 };
 pub use rules::{ChannelMode, ChannelRules, GroupPolicy, SenderPolicy};
 
-pub(super) use approval::{ApprovalCode, ChatApproval};
+pub(super) use approval::{ApprovalCode, ChatApproval, parse_decision};
 pub(super) use attachments::{FetchedFile, MAX_FILE_BYTES, MAX_FILES};
 pub(super) use message::{
     ALBUM_PAUSE, ChannelMessage, ChannelMessageId, Command, KEPT, LIMITS, MAX_ALBUM_PARTS, MAX_ALBUM_WAIT, MessageEnd,

@@ -11,7 +11,9 @@ use super::approvals::is_decision;
 use super::{Channel, Channels, MessageDetails};
 use crate::admission::{Admission, Outcome, Refusal};
 use crate::channels::error::ChannelError;
-use crate::channels::model::{ALBUM_PAUSE, ChannelMessageId, GroupPolicy, MessageEnd, QUEUE, SenderPolicy};
+use crate::channels::model::{
+    ALBUM_PAUSE, ChannelMessageId, GroupPolicy, MessageEnd, QUEUE, SenderPolicy, parse_decision,
+};
 use crate::channels::store;
 
 /// Who wrote a message, to the owner.
@@ -76,7 +78,14 @@ impl Channels {
         for incoming in incoming {
             let incoming = match incoming {
                 // A button of another program: what is on it is what the person said.
-                Incoming::Decision(other) if !is_decision(&other.data) => Incoming::Message(other.into_message()),
+                Incoming::Decision(other) if !is_decision(&other.data) => {
+                    let message = other.into_message();
+                    // Nobody decides by text that another program wrote.
+                    if parse_decision(&message.text).is_some() {
+                        continue;
+                    }
+                    Incoming::Message(message)
+                }
                 incoming => incoming,
             };
             match incoming {

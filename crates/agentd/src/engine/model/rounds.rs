@@ -171,10 +171,10 @@ impl CallProgress {
             status,
             untrusted_source: self.outcome.as_ref().and_then(|outcome| outcome.untrusted_source.clone()),
             duration_ms: elapsed_ms(self.began_at, self.ended_at),
-            approval: self.approval_id.as_ref().map(|id| CallApproval {
-                id: id.clone(),
-                status: self.decision.unwrap_or(ApprovalStatus::Cancelled),
-            }),
+            approval: self
+                .approval_id
+                .as_ref()
+                .map(|id| CallApproval { id: id.clone(), status: self.decision.unwrap_or(ApprovalStatus::Cancelled) }),
         }
     }
 }

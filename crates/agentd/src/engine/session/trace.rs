@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::engine::model::{
     Approval, ApprovalStatus, AttemptEnd, CallStatus, EventKind, PLAN, Purpose, Session, SessionEvent, SessionStatus,
-    SessionTrace, SpanError, SpanStatus, SpanTokens, SpanType, Step, StepKind, StoredAttempt, TraceSpan, dollars, elapsed_ms,
-    source_name,
+    SessionTrace, SpanError, SpanStatus, SpanTokens, SpanType, Step, StepKind, StoredAttempt, TraceSpan, dollars,
+    elapsed_ms, source_name,
 };
 use crate::engine::state::EngineState;
 use crate::engine::store;

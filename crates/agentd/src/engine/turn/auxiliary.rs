@@ -141,9 +141,14 @@ impl Turn {
     }
 }
 
+/// Quotes, tables and names of files are material and ask for nothing.
 fn is_worth_a_plan(request: &str) -> bool {
-    let sentences = request.split(['.', '!', '?', '\n', ';']).filter(|part| part.trim().len() > 3).count();
-    request.chars().count() > LONG_REQUEST_CHARACTERS || sentences >= MANY_SENTENCES
+    let is_own = |line: &&str| !line.trim_start().starts_with(['>', '[']) && !line.contains("| ");
+    let own: Vec<&str> = request.lines().filter(is_own).collect();
+    let sentences = own.iter().flat_map(|line| line.split(['.', '!', '?', ';']));
+    let sentences = sentences.filter(|part| part.trim().len() > 3).count();
+    let characters: usize = own.iter().map(|line| line.chars().count()).sum();
+    characters > LONG_REQUEST_CHARACTERS || sentences >= MANY_SENTENCES
 }
 
 #[cfg(test)]
@@ -156,5 +161,10 @@ mod tests {
         assert!(!is_worth_a_plan("Read notes.txt, please."));
         assert!(is_worth_a_plan("Read all notes. Find the dates. Write them into a table."));
         assert!(is_worth_a_plan(&"and then ".repeat(40)));
+        let quote = "> A long message. It has sentences. And more.\n".repeat(20);
+        assert!(!is_worth_a_plan(&format!("[In reply to a message from Bob]\n{quote}\ntranslate this")));
+        assert!(!is_worth_a_plan(
+            "Sum it up.\n| a | b |\nA long cell. | 1.5; yes. | Three four.\n[a file: \"a.b.pdf\"]"
+        ));
     }
 }

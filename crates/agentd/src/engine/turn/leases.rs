@@ -1,10 +1,11 @@
 //! Keeps hold of the turns that run here, and hears of those that are to end.
 
+use std::error::Error as _;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use agentd_store::{StoreError, Tx};
+use agentd_store::{Durability, StoreError, Tx};
 use tokio::sync::watch;
 
 use super::park;
@@ -14,6 +15,8 @@ use crate::engine::state::{EngineState, LEASE};
 use crate::engine::store;
 
 const HEARTBEAT: Duration = Duration::from_secs(10);
+/// After a renewal that failed.
+const RETRY: Duration = Duration::from_secs(1);
 pub(in crate::engine) const WOKEN_A_BATCH: u32 = 50;
 
 impl EngineState {
@@ -44,7 +47,11 @@ impl EngineState {
                 }
                 let outcome = if is_cancel { engine.hear_cancels().await } else { engine.renew_leases().await };
                 if let Err(error) = outcome {
-                    tracing::warn!(%error, "running sessions cannot be looked after now");
+                    tracing::warn!(%error, source = error.source().map(tracing::field::display), "running sessions cannot be looked after now");
+                    if !is_cancel {
+                        // Others take over what is not renewed in time.
+                        heartbeat.reset_after(RETRY);
+                    }
                 }
             }
         };
@@ -59,7 +66,8 @@ impl EngineState {
             store::renew_leases(tx, &owner, LEASE).await?;
             providers.renew_reservations(tx).await
         };
-        Ok(self.context.db.write_relaxed::<_, StoreError, _>(renew).await?)
+        // It names the rows that it renews, and collides with every turn that begins or ends if it depends on all others.
+        Ok(self.context.db.write_locking::<_, StoreError, _>(Durability::Relaxed, renew).await?)
     }
 
     async fn hear_cancels(self: &Arc<Self>) -> Result<(), EngineError> {

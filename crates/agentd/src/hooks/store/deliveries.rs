@@ -191,7 +191,8 @@ pub(in crate::hooks) async fn list_deliveries(
 
 /// Number of dead letters of each hook that has some.
 pub(in crate::hooks) async fn count_dead_letters(read: &mut Read) -> Result<Vec<(HookId, u64)>, StoreError> {
-    let sql = "SELECT hook_id, COUNT(*) AS deliveries FROM hook_deliveries WHERE status = 'dead_letter' GROUP BY hook_id";
+    let sql =
+        "SELECT hook_id, COUNT(*) AS deliveries FROM hook_deliveries WHERE status = 'dead_letter' GROUP BY hook_id";
     let rows = read.fetch_all(sql, args![]).await?;
     rows.iter().map(|row| Ok((row.get("hook_id")?, row.get("deliveries")?))).collect()
 }

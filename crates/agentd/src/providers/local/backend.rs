@@ -23,7 +23,7 @@ use super::{rules, template};
 const DEFAULT_TEMPERATURE: f64 = 0.0;
 
 /// Files below this hold models of fewer than about a thousand million parameters.
-pub const SMALL_MODEL_BYTES: u64 = 600 << 20;
+pub(in crate::providers) const SMALL_MODEL_BYTES: u64 = 600 << 20;
 
 /// Small models follow an example better than an instruction: with this one they answer in a sentence,
 /// where without it they ramble. It goes before the first message alone: once there is a reply, the

@@ -9,5 +9,6 @@ mod files;
 mod rules;
 mod template;
 
-pub use backend::{LocalBackend, SMALL_MODEL_BYTES};
+pub use backend::LocalBackend;
+pub(in crate::providers) use backend::SMALL_MODEL_BYTES;
 pub use files::LocalOptions;

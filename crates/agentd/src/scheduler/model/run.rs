@@ -71,6 +71,12 @@ pub struct Run {
 }
 
 impl Run {
+    /// Ends a run before it begins.
+    pub(in crate::scheduler) fn skip(&mut self, reason: &str, now: Timestamp) {
+        (self.status, self.due_at, self.completed_at) = (RunStatus::Skipped, None, Some(now));
+        self.error = Some(reason.to_owned());
+    }
+
     /// A slot of the schedule whose run has not begun.
     pub(in crate::scheduler) fn is_waiting_slot(&self) -> bool {
         self.cause == RunCause::Schedule && self.status == RunStatus::Pending && self.attempt == 0

@@ -18,6 +18,11 @@ pub(in crate::scheduler) const MAX_OPEN_RUNS: usize = 100;
 /// Missed slots that stay visible as skipped runs, the newest ones.
 const MOST_SHOWN: usize = 10;
 
+/// Why a run is skipped.
+pub(in crate::scheduler) fn too_many_open_runs() -> String {
+    format!("{MAX_OPEN_RUNS} runs of the job were open already")
+}
+
 /// What is under way of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::scheduler) struct Open {
@@ -76,9 +81,7 @@ pub(in crate::scheduler) fn plan(job: &Job, open: Open, now: Timestamp) -> Plan 
             // A daemon that is always late must not let the line grow.
             _ if waits_in_line && open.pending >= MOST_CAUGHT_UP => Some(missed_reason(job.misfire)),
             _ if waits_in_line || !is_busy => None,
-            OverlapPolicy::Allow if open.running + open.pending >= MAX_OPEN_RUNS => {
-                Some(format!("{MAX_OPEN_RUNS} runs of the job were open already"))
-            }
+            OverlapPolicy::Allow if open.running + open.pending >= MAX_OPEN_RUNS => Some(too_many_open_runs()),
             OverlapPolicy::Allow => None,
             OverlapPolicy::Skip => Some("the run before was still under way".to_owned()),
             OverlapPolicy::BufferOne if open.pending > 0 => {

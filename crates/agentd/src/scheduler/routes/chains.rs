@@ -1,7 +1,7 @@
 //! Chains of jobs.
 
 use agentd_base::{Page, PageLimits, Problems, Timestamp};
-use agentd_web::{ApiError, IdempotencyKey, Json, Path, Query};
+use agentd_web::{ApiError, ErrorBody, IdempotencyKey, Json, Path, Query};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -96,7 +96,10 @@ pub(super) async fn list_chains(
 #[utoipa::path(
     post, path = "/api/scheduler/chains", tag = "scheduler", request_body = CreateChainBody,
     params(IdempotencyKey),
-    responses((status = 201, body = ChainView)),
+    responses(
+        (status = 201, body = ChainView),
+        (status = 409, body = ErrorBody, description = "Too many chains begin with one of the jobs (`too_many_chains`)"),
+    ),
 )]
 pub(super) async fn create_chain(
     State(scheduler): State<Scheduler>,
@@ -148,7 +151,10 @@ pub(super) struct ChainTriggered {
 #[utoipa::path(
     post, path = "/api/scheduler/chains/{id}/trigger", tag = "scheduler",
     params(("id" = String, Path, description = "Id of the chain"), IdempotencyKey),
-    responses((status = 202, body = ChainTriggered)),
+    responses(
+        (status = 202, body = ChainTriggered),
+        (status = 429, body = ErrorBody, description = "Too many runs of a job are open (`too_many_open_runs`)"),
+    ),
 )]
 pub(super) async fn trigger_chain(
     State(scheduler): State<Scheduler>,

@@ -27,6 +27,7 @@ pub(super) struct JobTriggered {
     responses(
         (status = 202, body = JobTriggered),
         (status = 409, body = ErrorBody, description = "It runs already, and its overlap policy has no room for more"),
+        (status = 429, body = ErrorBody, description = "Too many runs of the job are open (`too_many_open_runs`)"),
     ),
 )]
 pub(super) async fn trigger_job(

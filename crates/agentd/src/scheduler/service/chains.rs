@@ -9,6 +9,9 @@ use crate::scheduler::model::slots::MAX_OPEN_RUNS;
 use crate::scheduler::model::{Chain, ChainCause, ChainEdge, ChainId, ChainRun, ChainRunId, JobId};
 use crate::scheduler::store::{chains, runs};
 
+/// Maximum number of chains that one job begins: they begin together when it ends.
+const MAX_CHAINS_OF_ROOT: usize = 20;
+
 /// A chain that is wanted.
 #[derive(Debug, Clone)]
 pub struct NewChain {
@@ -19,7 +22,7 @@ pub struct NewChain {
 
 impl Scheduler {
     /// # Errors
-    /// `Invalid` (a circle, an unknown job), or the store's refusal.
+    /// `Invalid` (a circle, an unknown job), `TooManyChains` of a root, or the store's refusal.
     pub async fn create_chain(&self, wanted: NewChain, recorder: Recorder<Chain>) -> Result<Chain, SchedulerError> {
         let chain = Chain {
             id: ChainId::generate(&self.0.context.ids),
@@ -38,6 +41,11 @@ impl Scheduler {
                 problems.require(known.contains(job), &format!("jobs[{position}]"), "is no job that is there");
             }
             problems.into_result().map_err(SchedulerError::Invalid)?;
+            for root in chain.roots() {
+                if chains::list_of_job(tx, root, true).await?.len() >= MAX_CHAINS_OF_ROOT {
+                    return Err(SchedulerError::TooManyChains { limit: MAX_CHAINS_OF_ROOT });
+                }
+            }
             chains::insert_chain(tx, &chain).await?;
             recorder.record(tx, &chain).await?;
             Ok(chain.clone())
@@ -91,7 +99,7 @@ impl Scheduler {
             }
             let run = ChainRunId::generate(tx.ids());
             chains::insert_chain_run(tx, &run, &chain.id, ChainCause::Manual).await?;
-            scheduler.begin_steps(tx, &run, &roots).await?;
+            scheduler.advance_chain(tx, &chain, &run).await?;
             recorder.record(tx, &run).await?;
             Ok::<_, SchedulerError>(run)
         };

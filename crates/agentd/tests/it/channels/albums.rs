@@ -19,7 +19,7 @@ async fn channel() -> Channel {
 fn part(channel: &Channel, request: &WebhookRequest, number: u32, more: Value) -> WebhookRequest {
     let mut fields = json!({"media_group_id": "a", "document": {"file_id": format!("f{number}"), "file_name": format!("{number}.pdf")}});
     fields.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    channel.with(request, &fields)
+    channel.replaced(request, &fields)
 }
 
 fn parts(channel: &Channel) -> [WebhookRequest; 3] {

@@ -78,7 +78,7 @@ async fn nothing_is_fetched_while_it_is_off_or_for_strangers() {
     channel.set(json!({"attachments": true, "sender_policy": "open"})).await;
     channel.send_file(2, STRANGER, "f1", "plan.pdf").await;
     assert_eq!((channel.sent().len(), channel.file_requests(), channel.files().len()), (2, 0, 0));
-    let told = "a file that cannot be opened here: \"plan.pdf\"";
+    let told = r#"a file that cannot be opened here: \"plan.pdf\""#;
     let asked = channel.asked();
     assert!(asked.iter().filter(|asked| asked.contains(told)).count() >= 2, "{asked:#?}");
     let sql = "SELECT data FROM outbox WHERE event_type = 'channel.message.received' LIMIT 1";
@@ -96,7 +96,10 @@ async fn what_cannot_be_had_is_named_with_its_reason() {
     for (id, (file, reason)) in (1..).zip(cases) {
         channel.send_file(id, ADA, file, "plan.pdf").await;
         let asked = channel.asked().pop().unwrap();
-        assert!(asked.contains("a file that could not be fetched: \"plan.pdf\"") && asked.contains(reason), "{asked}");
+        assert!(
+            asked.contains(r#"a file that could not be fetched: \"plan.pdf\""#) && asked.contains(reason),
+            "{asked}"
+        );
     }
     assert_eq!(channel.files(), [""; 0], "what is not whole is not there");
     assert_eq!(channel.sent().len(), 3);

@@ -19,12 +19,12 @@ fn fine() -> Script {
 impl Channel {
     /// A message with other fields, and everything that comes of it.
     async fn say_with(&self, id: i64, fields: &Value) {
-        self.post(&self.with(&self.telegram.message(id, ADA, "x"), fields)).await.expect_status(200);
+        self.post(&self.replaced(&self.telegram.message(id, ADA, "x"), fields)).await.expect_status(200);
         self.settle().await;
     }
 
     /// The request with these fields of the message instead of its text.
-    pub(super) fn with(&self, request: &WebhookRequest, fields: &Value) -> WebhookRequest {
+    pub(super) fn replaced(&self, request: &WebhookRequest, fields: &Value) -> WebhookRequest {
         let mut update: Value = serde_json::from_slice(&request.body).unwrap();
         let message = update["message"].as_object_mut().unwrap();
         message.remove("text");
@@ -88,7 +88,7 @@ async fn answered_message_is_quoted_and_no_command() {
 #[tokio::test]
 async fn unreadable_message_is_answered_with_one_sentence() {
     let channel = Channel::with(fine()).await;
-    let story = channel.with(
+    let story = channel.replaced(
         &channel.telegram.message(1, ADA, "x"),
         &json!({"story": {"id": 1, "chat": {"id": 5, "type": "private"}}}),
     );

@@ -27,7 +27,7 @@ async fn a_hook_is_made_shown_changed_and_deleted() {
     assert!(id.starts_with("hook_"));
     let path = format!("{HOOKS}/{id}");
     assert_eq!(app.get(&path).send().await.expect_status(200).json(), made);
-    assert_eq!(app.get(HOOKS).send().await.expect_status(200).json(), json!({"hooks": [made]}));
+    assert_eq!(app.get(HOOKS).send().await.expect_status(200).json(), json!({"hooks": [made], "dead_letters": {}}));
 
     // What is left out stays, the secret also when it comes back as it was shown.
     let change = json!({"name": "Other", "config": {"queued": false, "secret": {"set": true}}, "filter_expr": null});
@@ -54,7 +54,7 @@ async fn a_hook_is_made_shown_changed_and_deleted() {
     app.patch(&format!("{path}/toggle")).send().await.expect_error(404, "hook_not_found");
     app.post(&format!("{path}/test")).send().await.expect_error(404, "hook_not_found");
     app.post(&format!("{path}/test-delivery")).send().await.expect_error(404, "hook_not_found");
-    assert_eq!(app.get(HOOKS).send().await.expect_status(200).json(), json!({"hooks": []}));
+    assert_eq!(app.get(HOOKS).send().await.expect_status(200).json(), json!({"hooks": [], "dead_letters": {}}));
 }
 
 #[tokio::test]

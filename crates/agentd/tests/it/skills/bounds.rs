@@ -108,6 +108,28 @@ async fn code_that_passes_the_bound_is_ended_and_can_clear_up() {
 }
 
 #[tokio::test]
+async fn flood_of_files_is_ended_soon_after_the_bound() {
+    const BOUND: u32 = 30_000;
+    let app = app_with_code().await;
+    bound(&app, 1_024, BOUND).await;
+    for (kind, code) in [
+        ("files", "for n in range(900_000):\n    open(f'f{n}', 'w').close()"),
+        ("folders", "for n in range(900_000):\n    os.mkdir(f'd{n}')"),
+        ("hard links", "open('f', 'w').close()\nfor n in range(60_000):\n    os.link('f', f'l{n}')"),
+        ("symbolic links", "for n in range(900_000):\n    os.symlink('f', f's{n}')"),
+    ] {
+        let done = call(&app, "python", json!({"code": format!("import os\n{code}")})).await.unwrap();
+        assert!(done["ended"].as_str().unwrap_or_default().contains("workspace_max_files"), "{kind}: {done}");
+        let made = count(&app);
+        println!("{made} {kind} of {BOUND}");
+        // A few percent on an idle machine; here the watch may have to wait long for a processor.
+        assert!((30_001..45_000).contains(&made), "{made} {kind}");
+        let cleared = shell(&app, "find . -mindepth 1 -delete").await;
+        assert_eq!((&cleared["exit_code"], count(&app)), (&json!(0), 0), "{cleared}");
+    }
+}
+
+#[tokio::test]
 async fn nothing_is_hidden_from_the_bound_in_closed_folders() {
     let app = app_with_code().await;
     bound(&app, 16, 200).await;
