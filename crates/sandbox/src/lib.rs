@@ -27,7 +27,8 @@
 //! bound root's processes. Any other daemon, root of a container's user namespace included, runs
 //! programs as its own user.
 //!
-//! Landlock without namespaces is the weaker tier: other processes can be seen to exist, `/tmp` may
+//! Landlock without namespaces is the weaker tier: other processes can be seen to exist, as can files
+//! that cannot be opened, with their sizes and times, if their names are known; `/tmp` may
 //! be another directory (`TMPDIR` names it), and where the program has to share the daemon's user
 //! it cannot change modes, owners or times of files by name.
 //!

@@ -13,6 +13,7 @@ use parking_lot::RwLock;
 use tokio::sync::OnceCell;
 
 use crate::child::SandboxedChild;
+use crate::host::directories;
 use crate::host::evaluation::{Evaluation, Status, evaluate};
 use crate::host::launch::Host;
 use crate::host::orphans;
@@ -176,13 +177,13 @@ impl Sandbox {
     }
 }
 
-/// Removes what runs left that a crash kept from being removed.
+/// Removes the directories of daemons that have ended without removing them. Another daemon on this machine may share the
+/// directory.
 fn clear(state_directory: &std::path::Path) -> io::Result<()> {
     for entry in std::fs::read_dir(state_directory)? {
         let entry = entry?;
-        let is_ours =
-            entry.file_name().to_str().is_some_and(|name| name.starts_with("run-") || name.starts_with("canary-"));
-        if is_ours && entry.file_type()?.is_dir() {
+        let is_left = entry.file_name().to_str().is_some_and(directories::is_left_behind);
+        if is_left && entry.file_type()?.is_dir() {
             crate::folder::remove_path(&entry.path())?;
         }
     }

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::time::Duration;
 
+use super::directories;
 use super::launch::{Entry, Host};
 use crate::child::SandboxedChild;
 use crate::init::{PROBE_DONE, PROBE_REACHED};
@@ -55,7 +56,7 @@ struct Bait {
 
 impl Bait {
     fn lay(host: &Host) -> io::Result<Self> {
-        let directory = tempfile::Builder::new().prefix("canary-").tempdir_in(&host.state_directory)?;
+        let directory = directories::make("canary", &host.state_directory)?;
         let root = directory.path().canonicalize()?;
         let inside_directory = root.join("inside");
         let outside_directory = root.join("outside");

@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use super::paths;
+use super::{directories, paths};
 
 const ACCOUNTS: [(&str, &str); 4] = [
     (
@@ -26,7 +26,7 @@ const MAX_DEPTH: usize = 6;
 
 /// Makes it, and removes it when it is dropped.
 pub(crate) fn make(state_directory: &Path) -> io::Result<tempfile::TempDir> {
-    let made = tempfile::Builder::new().prefix("etc-").tempdir_in(state_directory)?;
+    let made = directories::make("etc", state_directory)?;
     set_mode(made.path(), 0o755)?;
     for path in paths::configuration() {
         let Ok(name) = path.strip_prefix("/etc") else { continue };

@@ -13,6 +13,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::net::unix::pipe;
 
 use super::bubblewrap;
+use super::directories;
 use super::environment::environment;
 use super::groups::{Group, Groups};
 use super::paths::{self, Exposure};
@@ -228,9 +229,7 @@ impl Preparation {
             (Tier::Bubblewrap, _) => prepared.memory_backed = vec!["/tmp".into(), "/dev/shm".into()],
             (Tier::Landlock, Some(_)) => prepared.memory_backed = vec!["/tmp".into()],
             (Tier::Landlock, None) | (Tier::None, _) => {
-                let directory = tempfile::Builder::new()
-                    .prefix("run-")
-                    .tempdir_in(&host.state_directory)
+                let directory = directories::make("run", &host.state_directory)
                     .map_err(SandboxError::prepare("a temporary directory"))?;
                 prepared.temporary = directory.path().to_owned();
                 prepared.directory = Some(directory);

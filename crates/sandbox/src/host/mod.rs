@@ -3,6 +3,7 @@
 
 pub(crate) mod bubblewrap;
 pub(crate) mod canary;
+pub(crate) mod directories;
 mod environment;
 pub(crate) mod etc;
 pub(crate) mod evaluation;

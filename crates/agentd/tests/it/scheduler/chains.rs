@@ -1,11 +1,12 @@
 //! Jobs that follow each other.
 
+use agentd_llm::Gate;
 use agentd_llm::fake::{DocumentedFailure, Reply, Script};
 use serde_json::{Value, json};
 
-use super::{advance, create, every, id, runs, statuses, trigger, with};
-use crate::support::TestApp;
+use super::{AtWork, advance, create, every, id, runs, statuses, trigger, with};
 use crate::support::talk::{COUNTED, Talk, create_agent};
+use crate::support::{Eventually, TestApp};
 
 /// A job whose goal says how it ends.
 async fn job(app: &TestApp, goal: &str) -> String {
@@ -204,4 +205,51 @@ async fn a_chain_of_several_agents_outlives_one_of_them() {
     assert_eq!(chain_runs(app, &mixed).await[0]["status"], "success");
     assert!(runs(app, &c).await.is_empty());
     app.delete(&format!("/api/scheduler/jobs/{c}")).send().await.expect_status(200);
+}
+
+#[tokio::test]
+async fn steps_beyond_the_bound_are_skipped() {
+    let (first, others) = (Gate::new(), Gate::new());
+    let gates = (first.clone(), others.clone());
+    let script = Script::by(move |request| {
+        let gate = if request.body.to_string().contains("Begin.") { &gates.0 } else { &gates.1 };
+        Reply::text(["Fine."], COUNTED).gated(gate)
+    });
+    let talk = Talk::with(script).await;
+    let app = &talk.app;
+    let root = job(app, "Begin.").await;
+    let busy = id(&create(app, &with(every(86_400), &json!({"goal": "Go on.", "overlap": "allow"}))).await);
+    let chain = chain(app, &[&root, &busy], &[(0, 1, "on_success")]).await;
+    let _at_work = AtWork::start(app);
+    app.post(&format!("/api/scheduler/chains/{chain}/trigger")).send().await.expect_status(202);
+    let mut eventually = Eventually::new();
+    while statuses(&runs(app, &root).await) != ["running"] {
+        eventually.look_again().await;
+    }
+    for _ in 0..100 {
+        trigger(app, &busy).await;
+    }
+    first.open();
+    let mut eventually = Eventually::new();
+    while chain_runs(app, &chain).await[0]["status"] == "running" {
+        eventually.look_again().await;
+    }
+    let run = &chain_runs(app, &chain).await[0];
+    assert_eq!(steps(run), [(&*root, "success"), (&*busy, "skipped")]);
+    let skipped = runs(app, &busy).await.into_iter().find(|run| run["status"] == "skipped").expect("a skipped run");
+    assert_eq!(skipped["error"], "100 runs of the job were open already");
+    others.open();
+}
+
+#[tokio::test]
+async fn chains_of_one_root_are_bounded() {
+    let talk = talk().await;
+    let app = &talk.app;
+    let (a, b) = (job(app, "a").await, job(app, "b").await);
+    for _ in 0..20 {
+        chain(app, &[&a, &b], &[(0, 1, "on_success")]).await;
+    }
+    let body = json!({"name": "one more", "jobs": [a, b], "edges": [{"from": a, "to": b, "type": "on_success"}]});
+    app.post("/api/scheduler/chains").json(&body).send().await.expect_error(409, "too_many_chains");
+    chain(app, &[&b, &a], &[(0, 1, "on_success")]).await;
 }

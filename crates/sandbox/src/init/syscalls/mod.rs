@@ -26,6 +26,9 @@ pub(crate) enum Strictness {
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
+/// Of the kind of a socket, the bits that are no flags (`SOCK_TYPE_MASK`).
+const SOCKET_KIND: u64 = 0xf;
+
 /// The programs for the kernel, in the order in which they are to be installed. `fixes_buffers`:
 /// sockets keep the sizes that they begin with, because nothing counts what they hold.
 pub(crate) fn filters(strictness: Strictness, fixes_buffers: bool) -> io::Result<Vec<BpfProgram>> {
@@ -46,6 +49,8 @@ pub(crate) fn filters(strictness: Strictness, fixes_buffers: bool) -> io::Result
         libc::SYS_io_uring_setup,
         libc::SYS_io_uring_enter,
         libc::SYS_io_uring_register,
+        // One run could take all contexts that the machine has.
+        libc::SYS_io_setup,
         // One descriptor of it keeps megabytes, and programs do without it.
         libc::SYS_landlock_create_ruleset,
         libc::SYS_landlock_add_rule,
@@ -67,6 +72,12 @@ pub(crate) fn filters(strictness: Strictness, fixes_buffers: bool) -> io::Result
             add(&mut no_family, libc::SYS_socket, other)?;
         }
         Strictness::Shared { landlock_version, own_user } => {
+            // It tells of files that cannot be opened: their names, and when others use them.
+            for call in [libc::SYS_inotify_init1, libc::SYS_inotify_add_watch] {
+                missing.insert(call, Vec::new());
+            }
+            #[cfg(target_arch = "x86_64")]
+            missing.insert(libc::SYS_inotify_init, Vec::new());
             refuse_reaching_others(&mut refused, landlock_version, own_user)?;
         }
     }
@@ -216,10 +227,13 @@ fn refuse_always(rules: &mut Rules) -> io::Result<()> {
 
 /// Without namespaces: what Landlock does not look at.
 fn refuse_reaching_others(rules: &mut Rules, landlock_version: u32, own_user: bool) -> io::Result<()> {
-    // No socket at all: neither the network nor the services of the machine. Pairs stay, which
-    // lead nowhere else.
+    // No socket at all: neither the network nor the services of the machine. Pairs of connected sockets stay, which
+    // lead nowhere else; an end of a pair for datagrams (raw sockets become those) sends to any path.
     rules.insert(libc::SYS_socket, Vec::new());
     add(rules, libc::SYS_socketpair, vec![when(0, Width::Dword, Is::Ne, libc::AF_UNIX)?])?;
+    for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
+        add(rules, libc::SYS_socketpair, vec![condition(1, Width::Dword, Is::MaskedEq(SOCKET_KIND), kind as u64)?])?;
+    }
     // Version 3 guards cutting files short; before, opening for reading with this flag cut too.
     if landlock_version < 3 {
         rules.insert(libc::SYS_truncate, Vec::new());

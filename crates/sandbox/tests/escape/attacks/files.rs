@@ -9,6 +9,22 @@ use std::time::{Duration, Instant};
 
 use super::{Reached, Target, note, text};
 
+/// Names of files that cannot be opened, and when others use them.
+pub(super) fn watching(target: &Target) -> Reached {
+    let mut reached = Vec::new();
+    for directory in [target.outside_directory.as_path(), Path::new("/var/tmp"), Path::new("/etc")] {
+        let Ok(path) = CString::new(directory.as_os_str().as_encoded_bytes()) else { continue };
+        // SAFETY: the path lives through the call. Inside a box `/etc` is its own, and so is what is made there.
+        let is_watched = unsafe {
+            let watcher = libc::inotify_init1(libc::IN_CLOEXEC);
+            watcher >= 0 && libc::inotify_add_watch(watcher, path.as_ptr(), libc::IN_ALL_EVENTS) >= 0
+        };
+        let is_own = fs::read_dir(directory).is_ok();
+        note(&mut reached, format!("watched {}", directory.display()), is_watched && !is_own);
+    }
+    reached
+}
+
 pub(super) fn reading_outside(target: &Target) -> Reached {
     let mut reached = Vec::new();
     let holds =

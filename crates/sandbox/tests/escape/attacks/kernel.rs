@@ -120,7 +120,7 @@ pub(super) fn foreign_numbers(_: &Target) -> Reached {
 }
 
 pub(super) fn dangerous_calls(_: &Target) -> Reached {
-    let calls: [(&str, i64); 19] = [
+    let calls: [(&str, i64); 20] = [
         ("bpf", libc::SYS_bpf),
         ("keyctl", libc::SYS_keyctl),
         ("add_key", libc::SYS_add_key),
@@ -128,6 +128,7 @@ pub(super) fn dangerous_calls(_: &Target) -> Reached {
         ("userfaultfd", libc::SYS_userfaultfd),
         ("perf_event_open", libc::SYS_perf_event_open),
         ("io_uring_setup", libc::SYS_io_uring_setup),
+        ("io_setup", libc::SYS_io_setup),
         ("kexec_load", libc::SYS_kexec_load),
         ("init_module", libc::SYS_init_module),
         ("delete_module", libc::SYS_delete_module),

@@ -2,8 +2,9 @@
 #![allow(unsafe_code, reason = "attackers make system calls as they please")]
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::FromRawFd;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::time::Duration;
 
 use super::{Reached, Target, note};
@@ -43,6 +44,18 @@ pub(super) fn unix_sockets(target: &Target) -> Reached {
     note(&mut reached, "the daemon's socket", UnixStream::connect(&target.path_socket).is_ok());
     for path in ["/run/dbus/system_bus_socket", "/var/run/docker.sock", "/run/systemd/private"] {
         note(&mut reached, path, UnixStream::connect(path).is_ok());
+    }
+    for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
+        let mut pair = [-1; 2];
+        // SAFETY: the array lives through the call, and the descriptors are this process's own.
+        let end = unsafe {
+            if libc::socketpair(libc::AF_UNIX, kind, 0, pair.as_mut_ptr()) != 0 {
+                continue;
+            }
+            libc::close(pair[1]);
+            UnixDatagram::from_raw_fd(pair[0])
+        };
+        note(&mut reached, format!("a datagram of kind {kind}"), end.send_to(b"x", &target.datagram_socket).is_ok());
     }
     reached
 }

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::os::fd::IntoRawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ pub(super) struct Outside {
     victim: std::process::Child,
     _tcp: (TcpListener, Option<TcpListener>),
     udp: UdpSocket,
-    _sockets: (UnixListener, UnixListener),
+    _sockets: (UnixListener, UnixListener, UnixDatagram),
     binary_bytes: u64,
 }
 
@@ -49,8 +49,15 @@ impl Outside {
         let abstract_socket = format!("escape{}", path.display()).replace('/', "-");
         let address = std::os::unix::net::SocketAddr::from_abstract_name(&abstract_socket).unwrap();
         let path_socket = data.join("socket");
-        let sockets = (UnixListener::bind_addr(&address).unwrap(), UnixListener::bind(&path_socket).unwrap());
-        std::fs::set_permissions(&path_socket, std::fs::Permissions::from_mode(0o777)).unwrap();
+        let datagram_socket = data.join("datagrams");
+        let sockets = (
+            UnixListener::bind_addr(&address).unwrap(),
+            UnixListener::bind(&path_socket).unwrap(),
+            UnixDatagram::bind(&datagram_socket).unwrap(),
+        );
+        for socket in [&path_socket, &datagram_socket] {
+            std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o777)).unwrap();
+        }
         let victim = Command::new("sleep").arg("1000").spawn().unwrap();
         // A descriptor that a careless library leaves open for children.
         let leaked = std::fs::File::open(&data).unwrap().into_raw_fd();
@@ -71,6 +78,7 @@ impl Outside {
             udp_port: udp.local_addr().unwrap().port(),
             abstract_socket,
             path_socket,
+            datagram_socket,
             shared_memory,
             memory_bytes: MEMORY_BYTES,
             processes: PROCESSES as usize,
