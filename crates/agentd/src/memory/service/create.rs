@@ -52,13 +52,6 @@ pub(in crate::memory) struct Prepared {
     facts: Vec<FactKey>,
 }
 
-impl Prepared {
-    /// The meaning of its beginning.
-    pub(in crate::memory) fn vector(&self) -> Option<Vec<f32>> {
-        self.embedded.as_ref().and_then(|embedded| embedded.vectors.first()).cloned()
-    }
-}
-
 impl Memory {
     /// Remembers something; when it answers, every search finds it.
     ///

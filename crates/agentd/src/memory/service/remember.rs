@@ -164,8 +164,7 @@ impl Memory {
         prepared: Prepared,
         (before, after): (ConversationProgress, ConversationProgress),
     ) -> Result<bool, MemoryError> {
-        let repeated =
-            self.find_repeated(&conversation.agent_id, &prepared.episode.content, prepared.vector(), None).await?;
+        let repeated = self.find_repeated(&conversation.agent_id, &prepared.episode.content, None).await?;
         let fate = match repeated {
             Some(number) => Fate::Repeats(number, prepared),
             None => Fate::New(prepared),
@@ -200,21 +199,15 @@ impl Memory {
         &self,
         agent: &AgentId,
         content: &str,
-        vector: Option<Vec<f32>>,
         before: Option<i64>,
     ) -> Result<Option<i64>, MemoryError> {
         let index = self.follower().current().await?;
         let (agent, text) = (agent_key(agent.as_str()), content.to_owned());
         let compare = move |index: &Index| -> Result<_, IndexError> {
             let filter = Filter { agent: Some(agent), ..Filter::default() };
-            let request = SearchRequest {
-                mode: Mode::Hybrid,
-                text: &text,
-                vector: vector.as_deref(),
-                filter,
-                offset: 0,
-                limit: COMPARED,
-            };
+            // Nothing ranks above a text with the same words; by meaning, many come as near.
+            let request =
+                SearchRequest { mode: Mode::Keyword, text: &text, vector: None, filter, offset: 0, limit: COMPARED };
             Ok(index.search(&request)?.hits)
         };
         let hits = self.follower().ask(&index, compare).await?;
@@ -238,10 +231,7 @@ impl Memory {
         let mut tally = Tally::default();
         for episode in batch {
             let Some(agent) = episode.agent_id.clone() else { continue };
-            let index = self.follower().current().await?;
-            let row = crate::memory::follower::row_number(episode.number);
-            let vector = index.vector_of(row).ok().flatten();
-            let Some(older) = self.find_repeated(&agent, &episode.content, vector, Some(episode.number)).await? else {
+            let Some(older) = self.find_repeated(&agent, &episode.content, Some(episode.number)).await? else {
                 continue;
             };
             let merge = async move |tx: &mut Tx| {

@@ -99,7 +99,9 @@ impl Scheduler {
             }
             let run = ChainRunId::generate(tx.ids());
             chains::insert_chain_run(tx, &run, &chain.id, ChainCause::Manual).await?;
-            scheduler.advance_chain(tx, &chain, &run).await?;
+            if scheduler.begin_steps(tx, &run, &roots).await? {
+                scheduler.advance_chain(tx, &chain, &run).await?;
+            }
             recorder.record(tx, &run).await?;
             Ok::<_, SchedulerError>(run)
         };

@@ -21,6 +21,9 @@ async fn busy_webhook_leaves_room_for_others() {
     create_agent(app, "ada").await;
     let profile = json!({"provider": "anthropic", "model": "fake"});
     app.patch("/api/agents/ada").json(&json!({"profile": profile})).send().await.expect_status(200);
+    // It would otherwise be whichever provider comes first.
+    let profile = json!({"provider": "openai", "model": "fake"});
+    app.patch("/api/agents/scout").json(&json!({"profile": profile})).send().await.expect_status(200);
     let busy = Sender::create(app, json!({"name": "busy", "agent_id": "scout"})).await;
     let calm = Sender::create(app, json!({"name": "calm", "agent_id": "ada"})).await;
     // More than are held here while they wait for a permit.
