@@ -9,7 +9,7 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use crate::Secret;
+use crate::{Secret, visible};
 
 /// What is encoded in a component of a url: all but the unreserved characters of RFC 3986.
 pub const URL_RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -120,6 +120,19 @@ impl Redactor {
         text
     }
 
+    /// Whether the text repeats a secret in any form, including forms that [`Self::hide`] cannot replace: split by
+    /// whitespace or invisible characters, or with any of its characters percent-encoded or quoted-printable.
+    ///
+    /// The cost is proportional to the length of the text times the number of secrets; bound untrusted text first.
+    #[must_use]
+    pub fn is_repeated_in(&self, text: &str) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        let compact = Compact::new(text);
+        self.forms.iter().any(|form| compact.contains(&Compact::new(&form.text).bytes, form.is_word))
+    }
+
     /// As [`Self::hide`], of a piece of a longer text: a secret that was cut through at its ends is hidden as well.
     #[must_use]
     pub fn hide_piece(&self, text: impl Into<String>) -> String {
@@ -191,6 +204,79 @@ impl Form {
         }
         replaced.push_str(&text[rest_from..]);
         replaced
+    }
+}
+
+/// The bytes of a text without whitespace and invisible characters.
+struct Compact {
+    bytes: Vec<u8>,
+    /// Whether characters were left out directly before the byte. One entry more than `bytes`, for the end.
+    has_gap: Vec<bool>,
+}
+
+impl Compact {
+    fn new(text: &str) -> Self {
+        let (mut bytes, mut has_gap) = (Vec::with_capacity(text.len()), Vec::with_capacity(text.len() + 1));
+        let mut is_gap = false;
+        for c in text.chars() {
+            if c.is_whitespace() || visible::is_hidden(c) {
+                is_gap = true;
+                continue;
+            }
+            bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+            has_gap.push(std::mem::take(&mut is_gap));
+            has_gap.resize(bytes.len(), false);
+        }
+        has_gap.push(is_gap);
+        Self { bytes, has_gap }
+    }
+
+    /// Whether `wanted` occurs; if `is_word`, only where gaps, punctuation or the ends of the text surround it.
+    fn contains(&self, wanted: &[u8], is_word: bool) -> bool {
+        let is_part =
+            |at: usize| self.bytes.get(at).is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | 128..));
+        let begins_word = |start: usize| {
+            start == 0
+                || self.has_gap[start]
+                || !is_part(start - 1)
+                || start.checked_sub(3).is_some_and(|encoded| self.encoded_byte(encoded).is_some())
+        };
+        let (mut positions, mut next) = (Vec::new(), Vec::new());
+        (0..self.bytes.len()).any(|start| {
+            positions.clear();
+            positions.push(start);
+            for byte in wanted {
+                next.clear();
+                positions.iter().for_each(|at| self.push_matches(*at, *byte, &mut next));
+                next.dedup();
+                std::mem::swap(&mut positions, &mut next);
+                if positions.is_empty() {
+                    return false;
+                }
+            }
+            !is_word || (begins_word(start) && positions.iter().any(|end| self.has_gap[*end] || !is_part(*end)))
+        })
+    }
+
+    /// Adds the positions behind `byte` at `at`: as it is, or encoded. A `=` before a gap is a soft line break of
+    /// quoted-printable (RFC 2045, 6.7) and may be passed over.
+    fn push_matches(&self, at: usize, byte: u8, ends: &mut Vec<usize>) {
+        let is_soft_break = self.bytes.get(at) == Some(&b'=') && self.has_gap[at + 1];
+        for at in at..=at + usize::from(is_soft_break) {
+            if self.bytes.get(at) == Some(&byte) {
+                ends.push(at + 1);
+            }
+            if self.encoded_byte(at) == Some(byte) {
+                ends.push(at + 3);
+            }
+        }
+    }
+
+    /// The byte that is percent-encoded or quoted-printable at `at`.
+    fn encoded_byte(&self, at: usize) -> Option<u8> {
+        let [b'%' | b'=', high, low] = *self.bytes.get(at..at + 3)? else { return None };
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        u8::try_from(digit(high)? * 16 + digit(low)?).ok()
     }
 }
 
@@ -305,7 +391,63 @@ mod tests {
         assert_eq!(value, json!({"k-[hidden]": [HIDDEN, "a [hidden]", true, null], "n": 5}));
     }
 
+    #[test]
+    fn split_and_encoded_secrets_are_recognized() {
+        let redactor = redactor(&["mail-password-4711", "k1nd"]);
+        for text in [
+            "mail-password-4711",
+            "no: mail-pass\r\nword-4711",
+            "m a i l - p a s s w o r d - 4 7 1 1",
+            "mail-\u{200b}password\u{e0041}-4711",
+            "%6d%61%69%6C-password-4711",
+            "%6d%61%6\n9%6C-password-4711",
+            "=6D=61=69=6C-password-4711",
+            "mail-pass=\r\nword-4711",
+            "=6Dail-pass=\r\n word%2D4711",
+            "bWFpbC1wYXNz\nd29yZC00NzEx",
+            "a k1nd word",
+            "a k1\nnd word",
+            "/%6B1nd/",
+            "a%20k1nd",
+        ] {
+            assert!(redactor.is_repeated_in(text), "{text}");
+        }
+        for text in ["", "mail-password-471", "=", "%", "100 % of =4", "k1nds", "unk1nd", "un%6B1nd", "mail password"] {
+            assert!(!redactor.is_repeated_in(text), "{text}");
+        }
+        assert!(!Redactor::default().is_repeated_in("mail-password-4711"));
+    }
+
+    #[test]
+    fn secrets_with_spaces_are_recognized() {
+        let redactor = redactor(&["correct horse battery"]);
+        for text in ["correct horse battery", "correct\nhorse  battery", "correct%20horse%20battery"] {
+            assert!(redactor.is_repeated_in(text), "{text}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn any_encoding_of_any_character_is_recognized(
+            secret in "[!-~]{8,30}", choices in prop::collection::vec(0_u8..5, 30), before in "[ -~]{0,9}",
+        ) {
+            let mut written = format!("{before} ");
+            for (byte, choice) in secret.bytes().zip(choices) {
+                match choice {
+                    0 => written.push_str(&format!("%{byte:02X}")),
+                    1 => written.push_str(&format!("%{byte:02x}")),
+                    2 => written.extend([char::from(byte), '\n']),
+                    _ => written.push(char::from(byte)),
+                }
+            }
+            prop_assert!(redactor(&[&secret]).is_repeated_in(&written), "{}", written);
+        }
+
+        #[test]
+        fn any_text_is_searched_without_a_panic(text in ".{0,60}|[%=0-9a-f \n]{0,60}", secret in "\\PC{0,12}") {
+            let _ = redactor(&[&secret]).is_repeated_in(&text);
+        }
+
         #[test]
         fn no_form_survives(secret in "\\PC{8,40}", before in "\\PC{0,9}", after in "\\PC{0,9}") {
             let secret = secret.trim();
