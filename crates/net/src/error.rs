@@ -35,6 +35,8 @@ pub enum NetError {
     Resolve { host: String, source: Source },
     #[error("{host} did not accept a connection")]
     Connect { host: String, source: Source },
+    #[error("the certificate of {host} was refused: {problem}")]
+    Certificate { host: String, problem: &'static str, source: Source },
     #[error("{host} did not answer in time")]
     Timeout { host: String },
     #[error("the connection to {host} failed")]
@@ -96,12 +98,57 @@ impl NetError {
             Self::Request { problem: "a header or the body is not valid" }
         } else if error.is_timeout() {
             Self::Timeout { host }
+        } else if let Some(problem) = certificate_problem(&error) {
+            Self::Certificate { host, problem, source: Arc::new(error) }
         } else if error.is_connect() {
             Self::Connect { host, source: Arc::new(error) }
         } else {
             Self::Transport { host, source: Arc::new(error) }
         }
     }
+}
+
+impl NetError {
+    /// Classifies an error of opening a connection, including its TLS handshake.
+    pub(crate) fn from_connecting(host: &str, error: std::io::Error) -> Self {
+        let host = host.to_owned();
+        match certificate_problem(&error) {
+            Some(problem) => Self::Certificate { host, problem, source: Arc::new(error) },
+            None => Self::Connect { host, source: Arc::new(error) },
+        }
+    }
+}
+
+/// Finds the refusal of a certificate in a chain of errors and describes it. The description never quotes the
+/// certificate, which the server wrote.
+fn certificate_problem(error: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
+    use rustls::CertificateError as Problem;
+
+    let mut cause = Some(error);
+    while let Some(inner) = cause {
+        match inner.downcast_ref::<rustls::Error>() {
+            Some(rustls::Error::InvalidCertificate(problem)) => {
+                return Some(match problem {
+                    Problem::Expired | Problem::ExpiredContext { .. } => "it has expired",
+                    Problem::NotValidYet | Problem::NotValidYetContext { .. } => {
+                        "it is not valid yet; check the clock of this machine"
+                    }
+                    Problem::NotValidForName | Problem::NotValidForNameContext { .. } => "it is for another name",
+                    Problem::UnknownIssuer => "its issuer is not trusted by this machine",
+                    Problem::Revoked => "it was revoked",
+                    _ => "it is not valid",
+                });
+            }
+            Some(rustls::Error::NoCertificatesPresented) => return Some("the server sent none"),
+            _ => {}
+        }
+        // The source of an I/O error is the source of the error in it, which would be passed over.
+        cause = match inner.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
+            Some(wrapped) => Some(wrapped),
+            None => inner.source(),
+        };
+    }
+    None
 }
 
 impl DomainError for NetError {
@@ -118,6 +165,7 @@ impl DomainError for NetError {
             }
             Self::Resolve { .. }
             | Self::Connect { .. }
+            | Self::Certificate { .. }
             | Self::Timeout { .. }
             | Self::Transport { .. }
             | Self::TooManyRedirects { .. }
@@ -139,9 +187,49 @@ impl DomainError for NetError {
             Self::Encoding { .. } => "encoding_not_supported",
             Self::Resolve { .. } => "name_not_resolved",
             Self::Connect { .. } => "connection_refused",
+            Self::Certificate { .. } => "certificate_refused",
             Self::Timeout { .. } => "upstream_timeout",
             Self::Transport { .. } => "connection_failed",
             Self::Request { .. } | Self::Client { .. } => "internal",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use rustls::CertificateError;
+
+    use super::*;
+
+    fn wrapped(error: rustls::Error) -> io::Error {
+        io::Error::other(io::Error::new(io::ErrorKind::InvalidData, error))
+    }
+
+    #[test]
+    fn refused_certificates_are_named_as_the_reason() {
+        for (problem, sentence) in [
+            (CertificateError::Expired, "it has expired"),
+            (CertificateError::NotValidForName, "it is for another name"),
+            (CertificateError::UnknownIssuer, "its issuer is not trusted by this machine"),
+            (CertificateError::BadSignature, "it is not valid"),
+        ] {
+            let error = NetError::from_connecting("a.example", wrapped(rustls::Error::InvalidCertificate(problem)));
+            assert_eq!(error.to_string(), format!("the certificate of a.example was refused: {sentence}"));
+            assert_eq!((error.code(), error.is_refusal()), ("certificate_refused", false));
+            assert_eq!(error.kind(), ErrorKind::Upstream);
+        }
+    }
+
+    #[test]
+    fn other_errors_of_connecting_keep_their_code() {
+        for error in [
+            io::Error::from(io::ErrorKind::ConnectionRefused),
+            wrapped(rustls::Error::HandshakeNotComplete),
+            io::Error::other("certificate"),
+        ] {
+            assert_eq!(NetError::from_connecting("a.example", error).code(), "connection_refused");
         }
     }
 }

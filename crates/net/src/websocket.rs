@@ -86,7 +86,7 @@ async fn shake_hands(
         // HTTP/2 upgrades to nothing.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let secured = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-        Box::new(secured.map_err(|error| NetError::Connect { host: host.to_owned(), source: Arc::new(error) })?)
+        Box::new(secured.map_err(|error| NetError::from_connecting(host, error))?)
     } else {
         Box::new(stream)
     };

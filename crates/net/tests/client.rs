@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use agentd_base::DomainError as _;
 use agentd_net::{GuardedClient, Lookup, Lookups, NetError, NetPolicy, PolicyHandle, Trust};
 use http::Method;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -134,6 +135,36 @@ async fn failures_name_the_host_and_not_the_url() {
         }
         assert!(text.contains(".example") && !text.contains("hidden") && !text.contains("abc"), "{text}");
     }
+}
+
+#[tokio::test]
+async fn refused_certificate_is_named_as_the_reason() {
+    let made = rcgen::generate_simple_self_signed(vec!["self-signed.example".to_owned()]).unwrap();
+    let key = rustls::pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key.into())
+        .unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        loop {
+            let (socket, _) = listener.accept().await.unwrap();
+            // The handshake fails: the client refuses the certificate.
+            let _ = acceptor.accept(socket).await;
+        }
+    });
+    let client = GuardedClient::with_lookup(PolicyHandle::default(), Trust::Owner, Scripted::new(&[&["127.0.0.1"]]));
+    let sentence = "the certificate of self-signed.example was refused: its issuer is not trusted by this machine";
+    let error = get(&client, &format!("https://self-signed.example:{port}/hidden")).await.unwrap_err();
+    assert_eq!((error.to_string().as_str(), error.code()), (sentence, "certificate_refused"));
+    let url = Url::parse(&format!("wss://self-signed.example:{port}/hidden")).unwrap();
+    let error = client.web_socket(&url, 1024).await.err().unwrap();
+    assert_eq!((error.to_string().as_str(), error.code()), (sentence, "certificate_refused"));
 }
 
 /// Not an assertion: prints what the first client costs, for the record.
