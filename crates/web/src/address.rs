@@ -1,6 +1,6 @@
 //! The address of the client, seen through trusted proxies only.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use axum::extract::{ConnectInfo, Request};
 use http::HeaderMap;
@@ -50,23 +50,24 @@ impl TrustedProxies {
         })
     }
 
-    /// The last hop that is no trusted proxy. A peer that is not trusted is the client itself,
-    /// whatever it claims.
+    /// Returns the last hop that is no trusted proxy, or the last one before a hop that cannot be read. A peer that
+    /// is not trusted is the client itself, whatever it claims.
     #[must_use]
     pub fn client_of(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer.to_canonical();
         if self.0.is_empty() {
             return client;
         }
-        let hops: Vec<&str> =
-            headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok()).collect();
-        for hop in hops.iter().rev().flat_map(|line| line.rsplit(',')) {
+        // Read as bytes: a line is never skipped, because proxies append the true address to what the client sent.
+        let lines: Vec<&[u8]> =
+            headers.get_all("x-forwarded-for").iter().map(http::HeaderValue::as_bytes).collect();
+        for hop in lines.iter().rev().flat_map(|line| line.rsplit(|byte| *byte == b',')) {
             if !self.contains(client) {
                 break;
             }
-            match hop.trim().parse::<IpAddr>() {
-                Ok(address) => client = address.to_canonical(),
-                Err(_) => break,
+            match parse_hop(hop) {
+                Some(address) => client = address.to_canonical(),
+                None => break,
             }
         }
         client
@@ -81,6 +82,19 @@ impl TrustedProxies {
             request.extensions_mut().insert(ClientAddress(client));
         }
     }
+}
+
+/// Parses an address, also in brackets and with a port behind it.
+fn parse_hop(hop: &[u8]) -> Option<IpAddr> {
+    let hop = std::str::from_utf8(hop).ok()?.trim();
+    if let Ok(address) = hop.parse() {
+        return Some(address);
+    }
+    if let Ok(address) = hop.parse::<SocketAddr>() {
+        return Some(address.ip());
+    }
+    let bracketed = hop.strip_prefix('[')?.strip_suffix(']')?;
+    bracketed.parse::<Ipv6Addr>().ok().map(IpAddr::V6)
 }
 
 #[cfg(test)]
@@ -104,6 +118,47 @@ mod tests {
         assert_eq!(client("10.1.1.1", "nonsense"), "10.1.1.1");
         assert_eq!(client("::1", "2001:db8::5"), "2001:db8::5");
         assert_eq!(client("::ffff:10.1.1.1", "198.51.100.7"), "198.51.100.7");
+    }
+
+    #[test]
+    fn unreadable_hop_does_not_hide_the_hops_behind_it() {
+        let trusted = TrustedProxies::parse(["10.0.0.0/8"]).unwrap();
+        let client = |lines: &[&[u8]]| {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append("x-forwarded-for", http::HeaderValue::from_bytes(line).unwrap());
+            }
+            trusted.client_of("10.1.1.1".parse().unwrap(), &headers).to_string()
+        };
+        assert_eq!(client(&[b"\x80, 198.51.100.7"]), "198.51.100.7");
+        assert_eq!(client(&[b"\xff\xfe,198.51.100.7, 10.2.2.2"]), "198.51.100.7");
+        assert_eq!(client(&[b"127.0.0.1, \x80, 10.2.2.2"]), "10.2.2.2", "nothing before an unreadable hop counts");
+        assert_eq!(client(&[b"127.0.0.1", b"\x80"]), "10.1.1.1", "no line is skipped");
+        assert_eq!(client(&[b"\x80", b"198.51.100.7"]), "198.51.100.7");
+        assert_eq!(client(&[b"127.0.0.1", b"10.2.2.2, "]), "10.1.1.1");
+    }
+
+    #[test]
+    fn hops_may_have_brackets_and_ports() {
+        for (hop, address) in [
+            ("198.51.100.7:443", Some("198.51.100.7")),
+            ("[2001:db8::5]:443", Some("2001:db8::5")),
+            ("[2001:db8::5]", Some("2001:db8::5")),
+            (" 2001:db8::5 ", Some("2001:db8::5")),
+            ("198.51.100.7:", None),
+            ("198.51.100.7:70000", None),
+            ("[198.51.100.7]", None),
+            ("[2001:db8::5", None),
+            ("[]", None),
+            ("unknown", None),
+            ("", None),
+        ] {
+            let expected = address.map(|address| address.parse().unwrap());
+            assert_eq!(parse_hop(hop.as_bytes()), expected, "{hop}");
+        }
+        let trusted = TrustedProxies::parse(["10.0.0.0/8"]).unwrap();
+        let headers = forwarded("127.0.0.1, [::ffff:198.51.100.7]:443, 10.2.2.2:80");
+        assert_eq!(trusted.client_of("10.1.1.1".parse().unwrap(), &headers).to_string(), "198.51.100.7");
     }
 
     #[test]
