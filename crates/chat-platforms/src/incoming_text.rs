@@ -1,7 +1,7 @@
 //! What platforms send, made safe to keep; and what they say of errors, made safe to show.
 
-use agentd_base::Secret;
-use agentd_base::visible::strip_tags;
+use agentd_base::visible::{is_hidden, strip_tags};
+use agentd_base::{HIDDEN, Redactor, Secret};
 use serde_json::Value;
 
 /// The longest text that is kept of a message; no platform has longer ones.
@@ -9,6 +9,8 @@ const MAX_TEXT: usize = 100_000;
 const MAX_NAME: usize = 256;
 const MAX_ID: usize = 512;
 const MAX_REASON: usize = 200;
+/// Maximum length of an error text that is searched for secrets; what lies beyond is not shown.
+const MAX_SEARCHED: usize = 16 * 1024;
 /// Of buttons that other programs sent in the name of the bot.
 const MAX_BUTTON_DATA: usize = 4_000;
 
@@ -55,10 +57,44 @@ pub(crate) fn button_data(value: &Value) -> Option<String> {
 /// repeats one of the secrets of the request.
 pub(crate) fn reason<'s>(value: &Value, secrets: impl IntoIterator<Item = &'s Secret>) -> String {
     let whole = value.as_str().unwrap_or_default();
-    let shows = |secret: &Secret| !secret.is_empty() && whole.contains(secret.expose());
-    let line = whole.replace(char::is_control, " ");
-    let line = cut(line.trim(), MAX_REASON);
-    if line.is_empty() || secrets.into_iter().any(shows) { String::new() } else { format!(": {line}") }
+    let line = searched(whole);
+    let mut redactor = Redactor::default();
+    for secret in secrets.into_iter().filter(|secret| !secret.is_empty()) {
+        if line.contains(secret.expose()) {
+            return String::new();
+        }
+        redactor.add(secret.expose());
+    }
+    let shown = cut(&line, MAX_REASON).trim_end();
+    if shown.is_empty() || redactor.is_repeated_in(&line) { String::new() } else { format!(": {shown}") }
+}
+
+/// The beginning of a text in one line, with runs of spaces and invisible characters as one space: a secret cannot be
+/// stretched beyond what is searched.
+fn searched(text: &str) -> String {
+    let mut line = String::new();
+    for word in text.split(|character: char| character.is_whitespace() || is_hidden(character)) {
+        if word.is_empty() {
+            continue;
+        }
+        if line.len() >= MAX_SEARCHED {
+            break;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(cut(word, MAX_SEARCHED));
+    }
+    line
+}
+
+/// A name that a platform answered, without the secrets of the request: [`HIDDEN`] as a whole where a secret is
+/// encoded or split.
+pub(crate) fn redacted_name(name: String, redactor: &Redactor) -> String {
+    // A name that was cut may end within a secret.
+    let is_cut = name.len() + char::MAX.len_utf8() > MAX_NAME;
+    let name = if is_cut { redactor.hide_piece(name) } else { redactor.hide(name) };
+    if redactor.is_repeated_in(&name) { HIDDEN.to_owned() } else { name }
 }
 
 /// The beginning of `text` up to a boundary of characters.
@@ -113,10 +149,40 @@ mod tests {
         let reason = |value: Value| reason(&value, &secrets);
         assert_eq!(reason(json!("Malformed access token EAAB123")), "");
         assert_eq!(reason(json!("no /bot12:abc/x")), "");
-        assert_eq!(reason(json!("no 12:\nabc")), ": no 12: abc", "nothing is put together that was apart");
+        assert_eq!(reason(json!("no 12:\nabc")), "");
         assert_eq!((reason(json!("not\nallowed")), reason(json!(null))), (": not allowed".to_owned(), String::new()));
         let cut = format!("{}EAAB123", "x".repeat(MAX_REASON - 3));
         assert_eq!(reason(json!(cut)), "", "not even a part of it");
+    }
+
+    #[test]
+    fn a_reason_shows_no_encoded_or_split_secret() {
+        let secrets = [Secret::new("MTE5ODYy.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4".to_owned())];
+        for text in [
+            "no MTE5ODYy.Cl2FMQ.\nZnCjm1XVW7vRze4b7Cq4",
+            "no MTE5ODYy%2ECl2FMQ%2eZnCjm1XVW7vRze4b7Cq4",
+            "no %4dTE5ODYy.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4",
+            "no MTE5ODYy.Cl2FMQ.\u{200b}ZnCjm1XVW7vRze4b7Cq4",
+            "no TVRFNU9EWXkuQ2wyRk1RLlpuQ2ptMVhWVzd2UnplNGI3Q3E0",
+            "no 4d5445354f4459792e436c32464d512e5a6e436a6d3158565737765 27a653462374371 34",
+        ] {
+            assert_eq!(reason(&json!(text), &secrets), "", "{text}");
+        }
+        let stretched = format!("MTE5ODYy.Cl2FMQ.{}ZnCjm1XVW7vRze4b7Cq4", " \n".repeat(MAX_SEARCHED));
+        assert_eq!(reason(&json!(stretched), &secrets), "");
+        assert_eq!(reason(&json!("MTE5ODYy is unknown"), &secrets), ": MTE5ODYy is unknown");
+    }
+
+    #[test]
+    fn names_show_no_secret() {
+        let redactor = Redactor::of(&[Secret::new("MTE5ODYy.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4".to_owned())]);
+        let redacted = |name: &str| redacted_name(super::name(&json!(name)), &redactor);
+        assert_eq!(redacted("I am MTE5ODYy.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4"), "I am [hidden]");
+        assert_eq!(redacted("I am MTE5ODYy.Cl2FMQ.\nZnCjm1XVW7vRze4b7Cq4"), HIDDEN);
+        assert_eq!(redacted("I am %4dTE5ODYy.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4"), HIDDEN);
+        let long = "x".repeat(MAX_NAME - 20);
+        assert_eq!(redacted(&format!("{long}MTE5ODYy.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4")), format!("{long}[hidden]"));
+        assert_eq!(redacted("Ada MTE5"), "Ada MTE5");
     }
 
     proptest! {

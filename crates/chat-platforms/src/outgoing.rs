@@ -3,9 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
+use agentd_base::Redactor;
 use agentd_net::NetError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::incoming_text::redacted_name;
 
 /// Where a message goes: kept as JSON beside what it answers. Holds no credential but the short-lived ones that a
 /// platform hands out for one answer; `Debug` does not show those.
@@ -93,6 +96,19 @@ pub struct Account {
     pub webhook_url: Option<String>,
     /// What the platform says went wrong when it last sent, where it tells.
     pub last_error: Option<String>,
+}
+
+impl Account {
+    /// The account without secrets that the platform repeated in a field.
+    pub(crate) fn redacted(self, redactor: &Redactor) -> Self {
+        let redacted = |text| redacted_name(text, redactor);
+        Self {
+            id: redacted(self.id),
+            name: redacted(self.name),
+            webhook_url: self.webhook_url.map(redacted),
+            last_error: self.last_error.map(redacted),
+        }
+    }
 }
 
 /// Why something was not sent: a sentence for the owner, without anything secret.

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use agentd_base::Timestamp;
+use agentd_base::{Redactor, Secret, Timestamp};
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use url::Url;
 
@@ -101,6 +102,14 @@ pub trait ChatPlatform: fmt::Debug + Send + Sync + 'static {
         Box::pin(std::future::ready(Err(SendError::Refused(text))))
     }
 
-    /// Asks the platform whether the credentials hold.
-    fn check(&self) -> BoxFuture<'_, Result<Account, SendError>>;
+    /// The credentials of the configuration, which no answer of the API shows.
+    fn secrets(&self) -> Vec<&Secret>;
+
+    /// Asks the platform for its account, as the platform answers.
+    fn fetch_account(&self) -> BoxFuture<'_, Result<Account, SendError>>;
+
+    /// Asks the platform whether the credentials hold. The account repeats none of the [`secrets`](Self::secrets).
+    fn check(&self) -> BoxFuture<'_, Result<Account, SendError>> {
+        async move { Ok(self.fetch_account().await?.redacted(&Redactor::of(self.secrets()))) }.boxed()
+    }
 }

@@ -145,7 +145,11 @@ impl ChatPlatform for Discord {
         self.open_attachment(source).boxed()
     }
 
-    fn check(&self) -> BoxFuture<'_, Result<Account, SendError>> {
+    fn secrets(&self) -> Vec<&Secret> {
+        self.config.bot_token.iter().collect()
+    }
+
+    fn fetch_account(&self) -> BoxFuture<'_, Result<Account, SendError>> {
         self.account().boxed()
     }
 }

@@ -108,7 +108,11 @@ impl Discord {
     /// `None` for an interaction of another application.
     fn interaction(&self, interaction: &Value, now: Timestamp) -> Option<Interaction> {
         let ours = self.config.application_id.as_ref();
-        let application_id = id(&interaction["application_id"]).or_else(|| ours.cloned())?;
+        // Only a missing id counts as ours; one that cannot be read does not.
+        let application_id = match interaction.get("application_id") {
+            Some(given) => id(given)?,
+            None => ours.cloned()?,
+        };
         let interaction_token = id(&interaction["token"])?;
         let is_ours = is_snowflake(&application_id) && ours.is_none_or(|ours| *ours == application_id);
         is_ours.then(|| Interaction { interaction_token, application_id, expires_at: now + LIFETIME })

@@ -3,8 +3,8 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::Discord;
 use super::details::Details;
+use super::{Discord, is_snowflake};
 use crate::outgoing::{Address, Button, ButtonStyle, Outgoing, SendError, Sent};
 
 /// Suppresses previews of links.
@@ -79,11 +79,11 @@ fn component(button: &Button) -> Value {
     json!({"type": BUTTON, "style": style, "label": button.label, "custom_id": button.data})
 }
 
-fn sent_as(to: &Address, sent: &Value, details: Details) -> Result<Sent, SendError> {
+pub(super) fn sent_as(to: &Address, sent: &Value, details: Details) -> Result<Sent, SendError> {
     // Sent again it would be there twice, so this is for good.
     let missing = || SendError::Refused("Discord took the message and did not say its number".to_owned());
-    let id = sent["id"].as_str().ok_or_else(missing)?.to_owned();
-    let channel = sent["channel_id"].as_str().unwrap_or(&to.channel);
+    let id = sent["id"].as_str().filter(|id| is_snowflake(id)).ok_or_else(missing)?.to_owned();
+    let channel = sent["channel_id"].as_str().filter(|id| is_snowflake(id)).unwrap_or(&to.channel);
     let details = Details { message_id: Some(id.clone()), ..details };
     Ok(Sent { id, message: Address { details: details.to_value(), ..Address::of_channel(channel) } })
 }

@@ -156,6 +156,8 @@ async fn whatever_else_comes_is_answered_and_no_message() {
         (of_command(|body| body["token"] = json!("")), 4),
         (of_command(|body| body["application_id"] = json!("../x")), 4),
         (of_command(|body| body["application_id"] = json!("1")), 4),
+        (of_command(|body| body["application_id"] = json!(1_100_000_000_000_000_001_u64)), 4),
+        (of_command(|body| body["application_id"] = json!(null)), 4),
         (json!({"type": 3, "data": {"component_type": 5}}), 6),
     ] {
         let (answer, incoming) = received(&app, &fake.interaction(&body, NOW)).await;
@@ -259,6 +261,36 @@ fn no_error_repeats_the_token_of_an_interaction() {
     let error = api::refusal(&answer, &secret("t0ken"));
     assert_eq!(error.to_string(), "Discord answered 400 with the code 50035");
     assert!(api::refusal(&answer, &secret("another")).to_string().ends_with(": no /webhooks/1/t0ken"));
+}
+
+#[test]
+fn ids_of_sent_messages_are_snowflakes() {
+    let to = Address::of_channel(CHANNEL);
+    let sent = |answer: Value| send::sent_as(&to, &answer, Details::default());
+    for id in [json!("1".repeat(900_000)), json!("1\0"), json!(""), json!("../x"), json!(1), json!(null)] {
+        assert!(matches!(sent(json!({"id": id, "channel_id": "5"})), Err(SendError::Refused(_))));
+    }
+    for (channel, expected) in [("5", "5"), ("1\0", CHANNEL), ("../x", CHANNEL)] {
+        assert_eq!(sent(json!({"id": "7", "channel_id": channel})).unwrap().message.channel, expected);
+    }
+}
+
+#[tokio::test]
+async fn account_does_not_repeat_the_token() {
+    use axum::routing::get;
+
+    let user = get(|| async { axum::Json(json!({"id": APPLICATION_ID, "username": format!("I am {TOKEN}")})) });
+    let application = get(|| async {
+        let split = TOKEN.replace('.', ".\n");
+        axum::Json(json!({"interactions_endpoint_url": format!("https://x.example/{split}")}))
+    });
+    let router = axum::Router::new().route("/users/@me", user).route("/applications/@me", application);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = Url::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let account = app(Some(base), Some(TOKEN), None, &MockClock::new(NOW)).check().await.unwrap();
+    assert_eq!((account.id.as_str(), account.name.as_str()), (APPLICATION_ID, "I am [hidden]"));
+    assert_eq!(account.webhook_url.as_deref(), Some("[hidden]"));
 }
 
 #[tokio::test]

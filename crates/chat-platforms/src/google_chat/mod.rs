@@ -143,7 +143,12 @@ impl ChatPlatform for GoogleChat {
         self.open_attachment(source).boxed()
     }
 
-    fn check(&self) -> BoxFuture<'_, Result<Account, SendError>> {
+    fn secrets(&self) -> Vec<&Secret> {
+        // The private key signs and is sent to no server; access tokens are not part of the configuration.
+        Vec::new()
+    }
+
+    fn fetch_account(&self) -> BoxFuture<'_, Result<Account, SendError>> {
         self.account().boxed()
     }
 }

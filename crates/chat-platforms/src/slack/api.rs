@@ -115,5 +115,5 @@ fn is_name(text: &str) -> bool {
 pub(super) fn ts_of(answer: &Value) -> Result<String, SendError> {
     // Sent again it would be there twice, so this is for good.
     let missing = || SendError::Refused("Slack took the message and did not say its ts".to_owned());
-    answer["ts"].as_str().map(str::to_owned).ok_or_else(missing)
+    id(&answer["ts"]).ok_or_else(missing)
 }

@@ -156,7 +156,11 @@ impl ChatPlatform for Slack {
         self.open_attachment(source).boxed()
     }
 
-    fn check(&self) -> BoxFuture<'_, Result<Account, SendError>> {
+    fn secrets(&self) -> Vec<&Secret> {
+        [&self.config.signing_secret, &self.config.bot_token, &self.config.app_token].into_iter().flatten().collect()
+    }
+
+    fn fetch_account(&self) -> BoxFuture<'_, Result<Account, SendError>> {
         self.account().boxed()
     }
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::Slack;
 use super::api::ts_of;
+use crate::incoming_text::id;
 use crate::outgoing::{Address, Button, ButtonStyle, Outgoing, SendError, Sent};
 
 impl Slack {
@@ -22,11 +23,13 @@ impl Slack {
         let ts = ts_of(&answer)?;
         let message = Address {
             // For a person this is the direct chat.
-            channel: answer["channel"].as_str().unwrap_or(&to.channel).to_owned(),
+            channel: id(&answer["channel"]).unwrap_or_else(|| to.channel.clone()),
             thread: to.thread.clone(),
             details: json!({"ts": ts}),
         };
-        Ok(Sent { id: format!("{}:{ts}", message.channel), message })
+        let id = id(&Value::String(format!("{}:{ts}", message.channel)));
+        let missing = || SendError::Refused("Slack took the message and answered with an id that is too long".to_owned());
+        Ok(Sent { id: id.ok_or_else(missing)?, message })
     }
 
     pub(super) async fn update_message(&self, message: &Address, text: &str) -> Result<(), SendError> {

@@ -140,7 +140,11 @@ impl ChatPlatform for Teams {
         self.open_attachment(source).boxed()
     }
 
-    fn check(&self) -> BoxFuture<'_, Result<Account, SendError>> {
+    fn secrets(&self) -> Vec<&Secret> {
+        self.config.app_password.iter().collect()
+    }
+
+    fn fetch_account(&self) -> BoxFuture<'_, Result<Account, SendError>> {
         self.account().boxed()
     }
 }

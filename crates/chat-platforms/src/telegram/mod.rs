@@ -153,7 +153,11 @@ impl ChatPlatform for Telegram {
         self.open_attachment(source).boxed()
     }
 
-    fn check(&self) -> BoxFuture<'_, Result<Account, SendError>> {
+    fn secrets(&self) -> Vec<&Secret> {
+        [&self.config.bot_token, &self.config.secret_token].into_iter().flatten().collect()
+    }
+
+    fn fetch_account(&self) -> BoxFuture<'_, Result<Account, SendError>> {
         self.account().boxed()
     }
 }

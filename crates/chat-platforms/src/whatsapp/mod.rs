@@ -126,7 +126,11 @@ impl ChatPlatform for Whatsapp {
         self.open_attachment(source).boxed()
     }
 
-    fn check(&self) -> BoxFuture<'_, Result<Account, SendError>> {
+    fn secrets(&self) -> Vec<&Secret> {
+        [&self.config.app_secret, &self.config.verify_token, &self.config.access_token].into_iter().flatten().collect()
+    }
+
+    fn fetch_account(&self) -> BoxFuture<'_, Result<Account, SendError>> {
         self.account().boxed()
     }
 }

@@ -8,6 +8,7 @@
 //! - A connection is never closed with 1000 or 1001: those would end the session.
 //! - New sessions are limited by the day. When none is left, nothing begins one before the limit ends.
 
+mod answers;
 mod message;
 mod session;
 
@@ -34,6 +35,9 @@ const MAX_MESSAGE_BYTES: usize = 1 << 20;
 const GREETING_TIME: Duration = Duration::from_secs(15);
 /// `GUILD_MESSAGES`, `DIRECT_MESSAGES`, `MESSAGE_CONTENT`.
 const INTENTS: u64 = 1 << 9 | 1 << 12 | 1 << 15;
+/// Maximum wait for a new session; Discord resets the limit within a day.
+const MAX_SESSION_WAIT: Duration = Duration::from_hours(24);
+const DEFAULT_SESSION_WAIT_MS: u64 = 60_000;
 /// Intervals of heartbeats that make sense.
 const INTERVALS_MS: (u64, u64) = (50, 300_000);
 
@@ -102,7 +106,7 @@ impl Discord {
         let gateway = self.call_as_bot(Method::GET, &["gateway", "bot"], None).await?;
         let limit = &gateway["session_start_limit"];
         if place.is_none() && limit["remaining"] == 0 {
-            let wait = Duration::from_millis(limit["reset_after"].as_u64().unwrap_or(60_000));
+            let wait = session_wait(limit);
             let text = "Discord lets the bot begin no more sessions for now; it is tried again when the limit ends";
             return Err(Ended::later(text).waiting(wait));
         }
@@ -128,6 +132,11 @@ impl Discord {
             tracing::info!(%error, "Discord took no answer to an interaction; what comes of it is written all the same");
         }
     }
+}
+
+/// The time after which Discord lets the bot begin sessions again.
+fn session_wait(limit: &Value) -> Duration {
+    Duration::from_millis(limit["reset_after"].as_u64().unwrap_or(DEFAULT_SESSION_WAIT_MS)).min(MAX_SESSION_WAIT)
 }
 
 /// As it is kept for later.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::super::Discord;
+use super::answers::Answers;
 use super::{MAX_MESSAGE_BYTES, Place, kept, op};
 use crate::connection::{Ended, Link};
 use crate::incoming_text::id;
@@ -34,6 +35,7 @@ pub(super) struct Session {
     /// The last event that came.
     received: Option<u64>,
     waiting: VecDeque<Waiting>,
+    answers: Answers,
     is_acknowledged: bool,
 }
 
@@ -61,7 +63,8 @@ impl Session {
     ) -> Self {
         let received = place.as_ref().map(|place| place.sequence);
         let waiting = VecDeque::new();
-        Self { discord, link, socket, place, token, unit, received, waiting, is_acknowledged: true }
+        let answers = Answers::new();
+        Self { discord, link, socket, place, token, unit, received, waiting, answers, is_acknowledged: true }
     }
 
     /// Until it ends.
@@ -200,11 +203,11 @@ impl Session {
         self.link.set_resume(None);
     }
 
-    /// Beside everything else: the heart goes on beating.
-    fn answer(&self, answer: Option<Answer>) {
+    /// Answers concurrently with the session, so that heartbeats continue.
+    fn answer(&mut self, answer: Option<Answer>) {
         let Some(answer) = answer else { return };
         let discord = Arc::clone(&self.discord);
-        tokio::spawn(async move { discord.answer_interaction(&answer.id, &answer.token, &answer.body).await });
+        self.answers.submit(async move { discord.answer_interaction(&answer.id, &answer.token, &answer.body).await });
     }
 
     /// What a code of Discord's means (<https://docs.discord.com/developers/topics/opcodes-and-status-codes>).

@@ -201,3 +201,26 @@ async fn a_refusal_says_what_to_do() {
     resumed(&fake, Some(place)).connected().await;
     assert_eq!(fake.sessions(), (true, 2, 0));
 }
+
+#[test]
+fn wait_for_a_session_is_at_most_a_day() {
+    for (limit, wait) in [
+        (json!({"reset_after": 14_400_000}), Duration::from_secs(14_400)),
+        (json!({"reset_after": u64::MAX}), Duration::from_secs(86_400)),
+        (json!({}), Duration::from_secs(60)),
+    ] {
+        assert_eq!(super::session_wait(&limit), wait, "{limit}");
+    }
+}
+
+#[tokio::test]
+async fn flood_of_interactions_leaves_the_session_alive() {
+    let fake = fake().await;
+    let mut listening = connected(&fake).await;
+    for number in 0..1500_u64 {
+        let id = 1_510_000_000_000_000_000 + number;
+        fake.push_event("INTERACTION_CREATE", &json!({"id": id.to_string(), "type": 99, "token": "token-of-x"}));
+    }
+    push(&fake, 1);
+    assert_eq!(text_of(&listening.batch().await), "Number 1.");
+}
