@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use agentd_base::{Redactor, Secret};
+use agentd_base::{Redactor, Secret, visible};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use lettre::transport::smtp::Error as SmtpError;
@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::Server;
 use super::error::EmailError;
 use super::message::Letter;
-use super::stream::Talk;
+use super::stream::{MAX_REPLY_BYTES, ReplyTooLong, Talk};
 use super::tls::Tls;
 use crate::settings::EmailTls;
 
@@ -29,8 +29,8 @@ const PROTECTING: &str = "while the connection was being protected";
 const LOGIN: &str = "while logging in";
 const ADDRESSES: &str = "while it heard sender and recipient";
 const TAKING: &str = "while it took the message";
-/// The longest reply before the connection is protected.
-const REPLY_BYTES: usize = 16 * 1024;
+/// The problem of a reply that is too long.
+const TOO_LONG: &str = "its reply is too long";
 /// A reply is shown to the owner up to here.
 const SHOWN_CHARACTERS: usize = 200;
 /// A farewell is a courtesy.
@@ -62,6 +62,9 @@ impl Server {
             let said = self.shown(&reply_text(&error));
             return self.protocol(during, format!("it answered {} {said}", u16::from(code)));
         }
+        if ReplyTooLong::is_cause_of(&error) {
+            return self.protocol(during, TOO_LONG);
+        }
         if error.is_response() || error.is_client() {
             // What lettre says of it quotes no more than it read, which may be anything.
             return self.protocol(during, "its answer is no reply of SMTP, or was cut off");
@@ -69,13 +72,15 @@ impl Server {
         self.lost(during, error)
     }
 
-    /// What a server said, as far as it can be shown: one short line without what it heard from us.
+    /// A reply as it is shown: one short line. Nothing of it is shown where it repeats the login in any encoding or
+    /// split over lines.
     fn shown(&self, reply: &str) -> String {
-        let line: String = reply.chars().map(|c| if c.is_control() { ' ' } else { c }).take(SHOWN_CHARACTERS).collect();
-        if self.login.as_ref().is_some_and(|login| heard(login).hide(reply) != reply) {
+        if self.login.as_ref().is_some_and(|login| heard(login).is_repeated_in(reply)) {
             return "(what it said is not shown, for it repeats the login)".to_owned();
         }
-        line.trim().to_owned()
+        let is_break = |c: char| matches!(c, '\r' | '\n' | '\t');
+        let line: String = reply.chars().map(|c| if is_break(c) { ' ' } else { c }).take(SHOWN_CHARACTERS).collect();
+        visible::escape(line.trim()).into_owned()
     }
 }
 
@@ -164,8 +169,8 @@ async fn expect(tcp: &mut TcpStream, server: &Server, code: &str) -> Result<Stri
     let mut bytes = Vec::new();
     let mut line_start = 0;
     loop {
-        if bytes.len() >= REPLY_BYTES {
-            return Err(server.protocol(GREETING, "it says too much"));
+        if bytes.len() >= MAX_REPLY_BYTES {
+            return Err(server.protocol(GREETING, TOO_LONG));
         }
         match tcp.read_u8().await {
             Ok(byte) => bytes.push(byte),
@@ -181,9 +186,20 @@ async fn expect(tcp: &mut TcpStream, server: &Server, code: &str) -> Result<Stri
     }
     let reply = String::from_utf8_lossy(&bytes).into_owned();
     if !reply.starts_with(code) {
-        return Err(server.protocol(GREETING, format!("it answered {}", server.shown(&reply))));
+        return Err(server.protocol(GREETING, format!("it answered {}", server.shown(&without_inner_codes(&reply)))));
     }
     Ok(reply)
+}
+
+/// The reply without the codes of all lines but the first: they would stand between the halves of a split secret.
+fn without_inner_codes(reply: &str) -> String {
+    let mut lines = reply.lines();
+    let mut text = lines.next().unwrap_or_default().to_owned();
+    for line in lines {
+        text.push('\n');
+        text.push_str(line.get(4..).unwrap_or(line));
+    }
+    text
 }
 
 async fn log_in(
@@ -200,6 +216,7 @@ async fn log_in(
         // The code alone: the server has just heard the password.
         Err(error) => Err(match error.status() {
             Some(code) => EmailError::Authentication { server: server.name(), code: code.into() },
+            None if ReplyTooLong::is_cause_of(&error) => server.protocol(LOGIN, TOO_LONG),
             None if error.is_response() || error.is_client() => {
                 server.protocol(LOGIN, "it asked or answered something unknown")
             }

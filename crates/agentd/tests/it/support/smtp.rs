@@ -38,6 +38,8 @@ pub enum Behaviour {
     /// Says more than any server has to say.
     Flood,
     NoSmtp,
+    /// Answers the command of this name with a reply of 36,000 lines.
+    LongReply(&'static str),
     /// Answers RCPT with this.
     Recipient(&'static str),
     /// Answers the end of the data with this, and keeps nothing.
@@ -250,6 +252,12 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         let (mut from, mut to) = (String::new(), String::new());
         while let Some(line) = self.line().await? {
             let upper = line.to_ascii_uppercase();
+            if let Behaviour::LongReply(command) = self.behaviour
+                && upper.starts_with(*command)
+            {
+                self.say(&format!("{}250 x\r\n", "250-x\r\n".repeat(36_000))).await?;
+                continue;
+            }
             if upper.starts_with("EHLO") {
                 let mut offer = String::from("250-fake greets you\r\n250-8BITMIME\r\n");
                 match self.offers {
