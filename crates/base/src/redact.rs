@@ -233,8 +233,9 @@ impl Compact {
 
     /// Whether `wanted` occurs; if `is_word`, only where gaps, punctuation or the ends of the text surround it.
     fn contains(&self, wanted: &[u8], is_word: bool) -> bool {
-        let is_part =
-            |at: usize| self.bytes.get(at).is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | 128..));
+        let is_part = |at: usize| {
+            self.bytes.get(at).is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | 128..))
+        };
         let begins_word = |start: usize| {
             start == 0
                 || self.has_gap[start]

@@ -59,8 +59,7 @@ impl TrustedProxies {
             return client;
         }
         // Read as bytes: a line is never skipped, because proxies append the true address to what the client sent.
-        let lines: Vec<&[u8]> =
-            headers.get_all("x-forwarded-for").iter().map(http::HeaderValue::as_bytes).collect();
+        let lines: Vec<&[u8]> = headers.get_all("x-forwarded-for").iter().map(http::HeaderValue::as_bytes).collect();
         for hop in lines.iter().rev().flat_map(|line| line.rsplit(|byte| *byte == b',')) {
             if !self.contains(client) {
                 break;

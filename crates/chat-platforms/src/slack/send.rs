@@ -28,7 +28,8 @@ impl Slack {
             details: json!({"ts": ts}),
         };
         let id = id(&Value::String(format!("{}:{ts}", message.channel)));
-        let missing = || SendError::Refused("Slack took the message and answered with an id that is too long".to_owned());
+        let missing =
+            || SendError::Refused("Slack took the message and answered with an id that is too long".to_owned());
         Ok(Sent { id: id.ok_or_else(missing)?, message })
     }
 
