@@ -207,6 +207,7 @@ impl Context {
             }
         };
         let tab = tokio::time::timeout(QUICK, found).await.map_err(|_| deadline.timeout("a new tab"))??;
+        tab.is_requested.store(true, Ordering::Relaxed);
         tab.until(deadline, "a new tab", |state| state.is_ready.then_some(())).await?;
         Ok(tab)
     }

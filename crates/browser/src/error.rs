@@ -25,6 +25,11 @@ pub enum BrowserError {
         failed_url: String,
         reason: String,
     },
+    #[error(
+        "the tab went to an address with `{scheme}:`, which tabs may not show; {} are permitted",
+        crate::address::PERMITTED
+    )]
+    AddressRefused { scheme: String },
     #[error("{what} did not happen within {waited_ms} ms")]
     Timeout { what: String, waited_ms: u64 },
     #[error("a dialog of the page ({kind}: {message:?}) is open; answer it with handle_dialog")]
@@ -55,6 +60,7 @@ impl BrowserError {
             Self::NotActionable { .. } => "not_actionable",
             Self::StaleRef { .. } => "stale_ref",
             Self::Navigation { .. } => "navigation_failed",
+            Self::AddressRefused { .. } => "address_refused",
             Self::Timeout { .. } => "timeout",
             Self::DialogOpen { .. } => "dialog_open",
             Self::NoTab(_) => "tab_not_found",

@@ -7,8 +7,9 @@
 //!   action. A crash or a hang ends what waits with an error, and the next context has a new process.
 //! - An action reaches the element that was named or fails with what kept it from there. It sends
 //!   events of the mouse and the keyboard; it never calls a page's handlers.
-//! - Which addresses may be reached is not decided here but by the proxy that the options name;
+//! - Which servers may be reached is not decided here but by the proxy that the options name;
 //!   Chromium has no way past it.
+//! - A tab shows addresses of web pages only, whatever led it there; pages of Chromium and files are refused.
 //! - How a browser appears, its mocks and the list of its requests belong to an [`Environment`], which outlives a
 //!   Chromium that ends.
 //!
@@ -16,6 +17,7 @@
 
 mod action;
 mod active;
+mod address;
 mod browser;
 mod cdp;
 mod chromium;

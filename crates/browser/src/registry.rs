@@ -1,6 +1,7 @@
 //! Which sessions, tabs and downloads a running Chromium has, by its events.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use futures_util::future::join_all;
@@ -10,7 +11,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::Environment;
+use crate::{Environment, address};
 use crate::cdp::{Event, Observer, SessionId};
 use crate::downloads::Downloads;
 use crate::emulation::Kind;
@@ -163,6 +164,10 @@ impl Registry {
                 tab.frame_moved(frame, target_info.parent_frame_id, session);
                 tokio::spawn(tab.set_up_frame(session_id));
             }
+            ("page", _) if !address::is_permitted(&target_info.url) => {
+                log_refused(&target_info.url);
+                run_and_close(shared, session_id, &target_info.target_id);
+            }
             ("page", None) if is_ours || self.count() < self.tab_limit => {
                 let environment = self.environments.lock().get(&context).filter(|_| !is_ours).cloned();
                 let session = Arc::clone(&session_id);
@@ -183,14 +188,7 @@ impl Registry {
             }
             ("page", _) => {
                 tracing::warn!("a page opened more tabs than there may be; one was closed");
-                // The page that opened it stands still until it runs.
-                tell_in_order(
-                    shared,
-                    vec![
-                        (Some(session_id), "Runtime.runIfWaitingForDebugger", json!({})),
-                        (None, "Target.closeTarget", json!({"targetId": target_info.target_id})),
-                    ],
-                );
+                run_and_close(shared, session_id, &target_info.target_id);
             }
             // It waits for the debugger as long as its page is there.
             ("worker" | "service_worker" | "shared_worker", _) if self.inner.lock().workers.len() >= MAX_WORKERS => {
@@ -269,6 +267,23 @@ impl Registry {
         }
     }
 
+    /// Removes an address that tabs may not show: a tab that a client opened becomes blank, any other one is closed.
+    fn remove_refused_address(&self, tab: &Tab) {
+        let mut removal = None;
+        tab.state.send_if_modified(|state| {
+            removal = state.take_removal();
+            false
+        });
+        let (Some(url), Some(shared)) = (removal, self.shared.get()) else { return };
+        log_refused(&url);
+        let command: Command = if tab.is_requested.load(Ordering::Relaxed) {
+            (Some(tab.main_session()), "Page.navigate", json!({"url": "about:blank"}))
+        } else {
+            (None, "Target.closeTarget", json!({"targetId": tab.id()}))
+        };
+        tell_in_order(shared, vec![command]);
+    }
+
     fn changed(&self) {
         self.changes.send_modify(|count| *count += 1);
     }
@@ -282,7 +297,13 @@ impl Observer for Registry {
             "Target.targetInfoChanged" => {
                 let Some(TargetInfoChanged { target_info }) = event.read() else { return };
                 if let Some(tab) = self.tab(&target_info.target_id) {
-                    tab.state.send_modify(|state| state.title = target_info.title);
+                    tab.state.send_modify(|state| {
+                        state.judge_target(&target_info.url);
+                        if state.refused_address().is_none() {
+                            state.title = target_info.title;
+                        }
+                    });
+                    self.remove_refused_address(&tab);
                     self.changed();
                 }
             }
@@ -301,6 +322,7 @@ impl Observer for Registry {
                 if let Some(tab) = tab {
                     tab.apply(event, session);
                     if &*event.method == "Page.frameNavigated" {
+                        self.remove_refused_address(&tab);
                         self.changed();
                         if let Some(environment) = &tab.environment {
                             self.restore_of_process(environment);
@@ -351,6 +373,23 @@ async fn set_up_worker(worker: Worker, session: SessionId, shared: Arc<Shared>) 
     if let Some(error) = told.err().or_else(|| rest.into_iter().find_map(Result::err).map(Into::into)) {
         tracing::debug!(%error, "a worker could not be prepared");
     }
+}
+
+/// Logs the scheme; the rest of an address may be secret.
+fn log_refused(url: &str) {
+    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+    tracing::warn!(scheme, "tab went to a refused address");
+}
+
+/// Closes a page that is not to be shown. The page that opened it stands still until it runs.
+fn run_and_close(shared: &Arc<Shared>, session: SessionId, target: &str) {
+    tell_in_order(
+        shared,
+        vec![
+            (Some(session), "Runtime.runIfWaitingForDebugger", json!({})),
+            (None, "Target.closeTarget", json!({"targetId": target})),
+        ],
+    );
 }
 
 type Command = (Option<SessionId>, &'static str, Value);

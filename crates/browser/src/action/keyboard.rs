@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::keys::{self, Key};
 use super::locate::Needs;
+use super::shortcuts;
 use crate::BrowserError;
 use crate::selector::shortened;
 use crate::tab::{Argument, Deadline, Element, Invoked, QUICK, Tab};
@@ -69,11 +70,12 @@ impl Tab {
         selector: Option<&str>,
         deadline: Deadline,
     ) -> Result<(), BrowserError> {
-        let (key, modifiers) = keys::chord(key)?;
+        let (pressed, modifiers) = keys::chord(key)?;
+        shortcuts::check(key, &pressed, modifiers)?;
         if let Some(selector) = selector {
             self.focus(selector, deadline).await?;
         }
-        self.press(&key, modifiers).await
+        self.press(&pressed, modifiers).await
     }
 
     pub(super) async fn focus(&self, selector: &str, deadline: Deadline) -> Result<(), BrowserError> {
@@ -123,12 +125,14 @@ impl Tab {
         self.call::<IgnoredAny>("Input.insertText", json!({"text": text}), deadline.remaining()).await.map(|_| ())
     }
 
-    /// Down and up, each when the page has handled it.
+    /// Sends a key down and up, each when the page has handled it.
+    ///
+    /// Without `nativeVirtualKeyCode` Chromium gives the key to the page only and never runs a shortcut of its own.
     async fn press(&self, key: &Key, modifiers: u32) -> Result<(), BrowserError> {
         let event = |kind: &str, text: Option<&str>| {
             let mut event = json!({
                 "type": kind, "key": key.key, "code": key.code, "modifiers": modifiers,
-                "windowsVirtualKeyCode": key.virtual_code, "nativeVirtualKeyCode": key.virtual_code,
+                "windowsVirtualKeyCode": key.virtual_code,
             });
             if let Some(text) = text {
                 event["text"] = Value::from(text);

@@ -110,7 +110,7 @@ fn of_name(name: &str) -> Option<Key> {
 pub(super) fn chord(text: &str) -> Result<(Key, u32), BrowserError> {
     let unknown = || {
         BrowserError::Invalid(format!(
-            "`{}` is no key; keys are characters, names as `Enter`, `ArrowDown`, `F5`, and these after `Control+`, \
+            "`{}` is no key; keys are characters, names as `Enter`, `ArrowDown`, `F2`, and these after `Control+`, \
              `Shift+`, `Alt+` or `Meta+`",
             crate::selector::shortened(text)
         ))

@@ -10,6 +10,7 @@ mod keys;
 pub(crate) mod locate;
 mod perform;
 mod pointer;
+mod shortcuts;
 
 use serde::{Deserialize, Serialize};
 

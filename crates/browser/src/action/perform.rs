@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{Action, ActionOutcome, ActionRequest, DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS};
-use crate::BrowserError;
 use crate::action::pointer::Click;
 use crate::tab::{Deadline, Invoked, LoadState, OBJECTS, Tab};
+use crate::{BrowserError, address};
 
 const DEFAULT_IDLE_MS: u64 = 500;
 /// After its time an action may still say what was missing; a page that hangs does not let it.
@@ -21,6 +21,7 @@ const TITLE_PAUSE: Duration = Duration::from_millis(10);
 struct Before {
     navigations: u64,
     dialogs: u64,
+    refusals: u64,
 }
 
 impl Tab {
@@ -39,7 +40,7 @@ impl Tab {
         if let Action::HandleDialog { accept, prompt_text } = request.action {
             let before = self.before();
             self.handle_dialog(accept, prompt_text, deadline).await?;
-            return Ok(self.outcome(before, deadline).await);
+            return self.outcome(before, deadline).await;
         }
         let _turn = tokio::time::timeout(deadline.remaining(), self.turn.lock())
             .await
@@ -61,7 +62,7 @@ impl Tab {
             Err(BrowserError::NoTab(_)) if self.input_sent.load(Ordering::Relaxed) => {}
             Err(error) => return Err(error),
         }
-        Ok(self.outcome(before, deadline).await)
+        self.outcome(before, deadline).await
     }
 
     /// How the page is after something that is no action of its own.
@@ -74,7 +75,7 @@ impl Tab {
         let done = work.await;
         self.release_objects(OBJECTS, &self.sessions());
         done?;
-        Ok(self.outcome(before, deadline).await)
+        self.outcome(before, deadline).await
     }
 
     async fn perform(&self, action: &Action, deadline: Deadline) -> Result<(), BrowserError> {
@@ -113,7 +114,7 @@ impl Tab {
 
     fn before(&self) -> Before {
         let state = self.state.borrow();
-        Before { navigations: state.navigations, dialogs: state.dialog_count }
+        Before { navigations: state.navigations, dialogs: state.dialog_count, refusals: state.refusals }
     }
 
     /// A navigation that the action began is waited for, so that the next one finds its page.
@@ -145,8 +146,13 @@ impl Tab {
         self.state.borrow().title.clone()
     }
 
-    async fn outcome(&self, before: Before, deadline: Deadline) -> ActionOutcome {
+    /// # Errors
+    /// [`BrowserError::AddressRefused`] if the action led to such an address.
+    async fn outcome(&self, before: Before, deadline: Deadline) -> Result<ActionOutcome, BrowserError> {
         let title = self.settled_title(before, deadline).await;
+        if let Some(url) = self.state.borrow().refused_since(before.refusals) {
+            return Err(address::refused(url));
+        }
         let mut dialog = None;
         self.state.send_if_modified(|state| {
             // The browser tells of titles with navigations alone; a script may have set another one.
@@ -156,7 +162,7 @@ impl Tab {
             false
         });
         let state = self.state.borrow();
-        ActionOutcome {
+        Ok(ActionOutcome {
             ok: true,
             url: state.url().to_owned(),
             title,
@@ -164,6 +170,6 @@ impl Tab {
             tab_id: self.id().to_owned(),
             dialog,
             navigated: state.navigations != before.navigations,
-        }
+        })
     }
 }

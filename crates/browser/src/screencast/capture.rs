@@ -91,7 +91,7 @@ impl Capture {
                 frame = next_frame(&mut events) => {
                     let Some((number, jpeg)) = frame else { break };
                     let is_asked_for = std::mem::take(&mut is_asked_for);
-                    let is_new = self.show(jpeg);
+                    let is_new = tab.check_address().is_ok() && self.show(jpeg);
                     pause = if is_new { pace.between_frames() } else { (pause * 2).min(LONGEST_PAUSE) };
                     let patience = if is_asked_for { 0.0 } else { PATIENCE };
                     (due, due_at) = (Due::Acknowledge(number), Instant::now() + pace.between_frames().mul_f64(patience));

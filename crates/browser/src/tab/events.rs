@@ -83,6 +83,21 @@ struct Request {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ResponseReceived {
+    request_id: Arc<str>,
+    loader_id: String,
+    #[serde(default)]
+    frame_id: Option<FrameId>,
+    response: Response,
+}
+
+#[derive(Deserialize)]
+struct Response {
+    status: u16,
+}
+
+#[derive(Deserialize)]
 struct DialogOpening {
     message: String,
     #[serde(rename = "type")]
@@ -114,6 +129,9 @@ impl Tab {
                     environment.saw(&frame.url);
                 }
                 self.forget_world(&frame.id);
+                if frame.id == state.main_frame {
+                    state.judge_document(&frame.url);
+                }
                 state.frame_attached(Arc::clone(&frame.id), frame.parent_id.clone(), Arc::clone(session));
                 state.frame_navigated(&frame.id, frame.url(), &frame.loader_id);
             }),
@@ -148,6 +166,12 @@ impl Tab {
                 }
             }),
             "Network.requestWillBeSent" => self.with(event, |state, it: Request| state.request_started(it.request_id)),
+            "Network.responseReceived" => self.with(event, |state, it: ResponseReceived| {
+                // The request of a document has the number of its loader.
+                if it.frame_id.as_ref() == Some(&state.main_frame) && *it.request_id == *it.loader_id {
+                    state.responded(it.loader_id, it.response.status);
+                }
+            }),
             "Network.loadingFinished" | "Network.loadingFailed" => {
                 self.with(event, |state, it: Request| state.request_ended(&it.request_id));
             }

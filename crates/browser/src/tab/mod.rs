@@ -25,7 +25,7 @@ use tokio::time::Instant;
 use crate::cdp::{Connection, SessionId};
 use crate::chromium::Folder;
 use crate::snapshot::{Pinned, Refs};
-use crate::{BrowserError, Environment};
+use crate::{BrowserError, Environment, address};
 pub(crate) use state::FrameId;
 pub use state::{Dialog, DialogAnswer, LoadState};
 use state::{PreparedAnswer, TabState};
@@ -75,6 +75,8 @@ pub struct Tab {
     worlds: Mutex<HashMap<FrameId, World>>,
     /// Held by the action that runs; fair.
     pub(crate) turn: tokio::sync::Mutex<()>,
+    /// Whether it was opened through [`crate::Context::open_tab`], and not by a page or by Chromium.
+    pub(crate) is_requested: AtomicBool,
     /// Whether that action has sent a key or a click.
     pub(crate) input_sent: AtomicBool,
     /// Held by the snapshot that is taken.
@@ -140,6 +142,7 @@ impl Tab {
             state: watch::Sender::new(state),
             worlds: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
+            is_requested: AtomicBool::new(false),
             input_sent: AtomicBool::new(false),
             snapshots: tokio::sync::Mutex::default(),
             refs: Mutex::default(),
@@ -181,6 +184,12 @@ impl Tab {
     #[must_use]
     pub fn dialogs(&self) -> Vec<Dialog> {
         self.state.borrow().dialogs.iter().cloned().collect()
+    }
+
+    /// HTTP status that the document of the page came with; none where it came with no response.
+    #[must_use]
+    pub fn document_status(&self) -> Option<u16> {
+        self.state.borrow().document_status()
     }
 
     pub(crate) fn main_frame(&self) -> FrameId {
@@ -243,6 +252,7 @@ impl Tab {
         &self,
         work: impl Future<Output = Result<T, BrowserError>>,
     ) -> Result<T, BrowserError> {
+        self.check_address()?;
         let mut state = self.state.subscribe();
         let obstacle = async {
             let _ = state.wait_for(|state| obstacle(state).is_some()).await;
@@ -251,9 +261,18 @@ impl Tab {
         };
         tokio::select! {
             biased;
-            done = work => done,
+            done = work => {
+                // What a refused page has answered meanwhile is not passed on.
+                self.check_address()?;
+                done
+            }
             error = obstacle => Err(error),
         }
+    }
+
+    /// Fails while the tab shows an address that it may not.
+    pub(crate) fn check_address(&self) -> Result<(), BrowserError> {
+        self.state.borrow().refused_address().map_or(Ok(()), |url| Err(address::refused(url)))
     }
 
     /// Waits until the state is as wanted.
@@ -291,6 +310,9 @@ fn obstacle(state: &TabState) -> Option<BrowserError> {
     }
     if state.is_crashed {
         return Some(BrowserError::TabCrashed);
+    }
+    if let Some(url) = state.refused_address() {
+        return Some(address::refused(url));
     }
     let dialog = state.open_dialog()?;
     Some(BrowserError::DialogOpen { kind: dialog.kind.clone(), message: dialog.message.clone() })

@@ -10,12 +10,14 @@ use url::Url;
 
 use super::state::TabState;
 use super::{Deadline, LoadState, QUICK, Tab};
-use crate::BrowserError;
+use crate::{BrowserError, address};
 
 /// Longer addresses are refused; Chromium's own limit is 2 MiB.
 const MAX_URL_BYTES: usize = 64 << 10;
 /// An error page comes from the browser itself, or not at all.
 const ERROR_PAGE_LIMIT: Duration = Duration::from_secs(1);
+/// Maximum time for a tab to leave a refused address.
+const REMOVAL_LIMIT: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -38,6 +40,8 @@ struct History {
 #[derive(Deserialize)]
 struct HistoryEntry {
     id: i64,
+    #[serde(default)]
+    url: String,
 }
 
 /// Which addresses may be gone to.
@@ -46,18 +50,17 @@ pub(crate) fn checked_url(url: &str) -> Result<Url, BrowserError> {
         return Err(BrowserError::Invalid(format!("the address is longer than {MAX_URL_BYTES} bytes")));
     }
     let parsed = Url::parse(url).map_err(|error| BrowserError::Invalid(format!("`{url}` is no address: {error}")))?;
-    match parsed.scheme() {
-        "http" | "https" | "data" | "blob" => Ok(parsed),
-        "about" if parsed.path() == "blank" => Ok(parsed),
-        scheme => Err(BrowserError::Invalid(format!(
-            "addresses with `{scheme}:` are not opened; http, https, data, blob and about:blank are"
-        ))),
+    if address::is_openable(&parsed) {
+        return Ok(parsed);
     }
+    let scheme = parsed.scheme();
+    Err(BrowserError::Invalid(format!("addresses with `{scheme}:` are not opened; {} are", address::PERMITTED)))
 }
 
 impl Tab {
     pub(crate) async fn goto(&self, url: &str, wanted: LoadState, deadline: Deadline) -> Result<(), BrowserError> {
         let url = checked_url(url)?;
+        self.leave_refused_address(deadline).await;
         if self.state.borrow().is_crashed {
             // The next document comes with a process of its own.
             self.state.send_modify(|state| state.is_crashed = false);
@@ -83,6 +86,13 @@ impl Tab {
         }
     }
 
+    /// Waits until a refused address is gone from the tab. If it stays, what follows fails because of it.
+    async fn leave_refused_address(&self, deadline: Deadline) {
+        let mut state = self.state.subscribe();
+        let has_left = state.wait_for(|state| state.refused_address().is_none() || state.ended.is_some());
+        let _ = tokio::time::timeout(REMOVAL_LIMIT.min(deadline.remaining()), has_left).await;
+    }
+
     /// The address of the error page that a failed navigation leads to: after redirects, the last one.
     async fn failed_url(&self, before: u64, deadline: Deadline) -> Option<String> {
         let limit = ERROR_PAGE_LIMIT.min(deadline.remaining());
@@ -98,6 +108,9 @@ impl Tab {
             let direction = if steps < 0 { "before" } else { "after" };
             return Err(BrowserError::Invalid(format!("there is no page {direction} this one")));
         };
+        if !address::is_permitted(&entry.url) {
+            return Err(address::refused(&entry.url));
+        }
         let before = self.state.borrow().navigations;
         self.call::<IgnoredAny>("Page.navigateToHistoryEntry", json!({"entryId": entry.id}), QUICK).await?;
         self.until(deadline, "the page of the history", |state| (state.navigations != before).then_some(())).await?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use tokio::time::Instant;
 
+use crate::address;
 use crate::cdp::SessionId;
 
 pub(crate) type FrameId = Arc<str>;
@@ -109,6 +110,18 @@ pub(crate) struct TabState {
     pub(crate) dialogs: VecDeque<Dialog>,
     /// One that nobody answered in time; the next action says so.
     pub(crate) unreported: Option<Dialog>,
+    /// Address of the tab by its target, if tabs may not show it. Only the target tells `view-source:`.
+    refused_target: Option<Box<str>>,
+    /// Address of the main document, if tabs may not show it.
+    refused_document: Option<Box<str>>,
+    /// Number of refused addresses that the tab went to.
+    pub(crate) refusals: u64,
+    /// The last of them.
+    last_refused: Box<str>,
+    /// Whether the last one is yet to be removed from the tab.
+    is_removal_due: bool,
+    /// Loader and HTTP status of the last response to a navigation of the main frame.
+    response: Option<(String, u16)>,
 }
 
 impl TabState {
@@ -135,11 +148,65 @@ impl TabState {
             dialog_count: 0,
             dialogs: VecDeque::new(),
             unreported: None,
+            refused_target: None,
+            refused_document: None,
+            refusals: 0,
+            last_refused: Box::default(),
+            is_removal_due: false,
+            response: None,
         }
     }
 
     pub(crate) fn url(&self) -> &str {
         self.frames.get(&self.main_frame).map_or("", |frame| &frame.url)
+    }
+
+    /// Judges the address that the browser says the tab has.
+    pub(crate) fn judge_target(&mut self, url: &str) {
+        let refused = (!address::is_permitted(url)).then(|| url.into());
+        self.note_refusal(refused.as_ref());
+        self.refused_target = refused;
+    }
+
+    /// Judges the address of the document that the main frame shows.
+    pub(crate) fn judge_document(&mut self, url: &str) {
+        let refused = (!address::is_permitted(url)).then(|| url.into());
+        self.note_refusal(refused.as_ref());
+        self.refused_document = refused;
+    }
+
+    /// Counts a refused address; one that both the target and the document have is counted once.
+    fn note_refusal(&mut self, refused: Option<&Box<str>>) {
+        let Some(url) = refused else { return };
+        if ![&self.refused_target, &self.refused_document].contains(&&Some(url.clone())) {
+            self.refusals += 1;
+            self.last_refused.clone_from(url);
+            self.is_removal_due = true;
+        }
+    }
+
+    /// The address that the tab shows although it may not; its removal is under way.
+    pub(crate) fn refused_address(&self) -> Option<&str> {
+        self.refused_document.as_deref().or(self.refused_target.as_deref())
+    }
+
+    /// The last refused address, if the tab went to one after the first `count`.
+    pub(crate) fn refused_since(&self, count: u64) -> Option<&str> {
+        (self.refusals != count).then_some(&*self.last_refused)
+    }
+
+    /// The refused address that is to be removed; once for each.
+    pub(crate) fn take_removal(&mut self) -> Option<Box<str>> {
+        std::mem::take(&mut self.is_removal_due).then(|| self.last_refused.clone())
+    }
+
+    pub(crate) fn responded(&mut self, loader: String, status: u16) {
+        self.response = Some((loader, status));
+    }
+
+    /// HTTP status of the document that the main frame shows.
+    pub(crate) fn document_status(&self) -> Option<u16> {
+        self.response.as_ref().filter(|(loader, _)| *loader == self.loader).map(|(_, status)| *status)
     }
 
     pub(crate) fn open_dialog(&self) -> Option<&Dialog> {

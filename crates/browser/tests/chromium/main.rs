@@ -18,6 +18,7 @@ mod process;
 mod proxy;
 mod recordings;
 mod screencast;
+mod shortcuts;
 mod snapshots;
 mod storage_state;
 mod support;
