@@ -125,7 +125,7 @@ fn tab_that_chromium_opens_with_a_refused_address_is_closed() {
         }
         assert_eq!(context.tabs().len(), 1);
         // A tab of a page that goes there later is closed as well.
-        let script = "data:text/html,<button onclick=\"open('about:blank')\">open</button>";
+        let script = "data:text/html,<button onclick=\"window.open('about:blank')\">open</button>";
         goto(&tab, script).await;
         tab.act(Action::Click { selector: "text=open".to_owned() }).await.unwrap();
         let popup = context.wait_for_tab(QUICK, |info| info.opener_id.is_some()).await.unwrap();
