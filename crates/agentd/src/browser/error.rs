@@ -92,6 +92,7 @@ impl DomainError for BrowserError {
                 Inner::Unavailable(_) => ErrorKind::Unavailable,
                 Inner::Invalid(_) | Inner::File(_) => ErrorKind::Invalid(Vec::new()),
                 Inner::NoTab(_) => ErrorKind::NotFound,
+                Inner::AddressRefused { .. } => ErrorKind::Forbidden,
                 Inner::Ended(_) | Inner::Navigation { .. } | Inner::Protocol(_) => ErrorKind::Upstream,
                 Inner::Ambiguous { .. }
                 | Inner::NotActionable { .. }

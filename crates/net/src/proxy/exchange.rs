@@ -39,7 +39,7 @@ pub(super) async fn forward(
         .await;
     let (mut sender, connection) = match opened {
         Ok(opened) => opened,
-        Err(error) => return refusal::of_error(&failed(target, error)),
+        Err(error) => return answer_failure(shared, target, &failed(target, error)),
     };
     let (stop, watched, held) = (shared.stop.clone(), Arc::clone(&meter), Arc::clone(&place));
     shared.tasks.spawn(async move {
@@ -55,9 +55,9 @@ pub(super) async fn forward(
     let mut response = match sender.send_request(request).await {
         Ok(response) => response,
         Err(_) if meter.is_expired() => {
-            return refusal::of_error(&NetError::Timeout { host: target.host.to_string() });
+            return answer_failure(shared, target, &NetError::Timeout { host: target.host.to_string() });
         }
-        Err(error) => return refusal::of_error(&failed(target, error)),
+        Err(error) => return answer_failure(shared, target, &failed(target, error)),
     };
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         remove_hop_by_hop(response.headers_mut());
@@ -83,6 +83,12 @@ pub(super) async fn forward(
     remove_hop_by_hop(response.headers_mut());
     switch_to_websocket(response.headers_mut());
     response.map(Either::Right)
+}
+
+/// Answers a request that failed after its server was reached.
+fn answer_failure(shared: &Shared, target: &Target, error: &NetError) -> Response<Body> {
+    shared.report(target, error);
+    refusal::of_error(error)
 }
 
 fn failed(target: &Target, error: hyper::Error) -> NetError {

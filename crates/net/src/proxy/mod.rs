@@ -104,11 +104,14 @@ pub struct ListedPorts {
     pub setting: &'static str,
 }
 
-/// Hears of what was refused. Called from the proxy's tasks, so it must not block; clients decide
+/// Receives requests that the proxy answered by itself. Called from the proxy's tasks, so it must not block; clients decide
 /// how often it is called, so what it keeps must be bounded.
 pub trait ProxyObserver: Send + Sync + 'static {
     /// `host` as it was parsed; `reason` is a refusal ([`NetError::is_refusal`]).
     fn refused(&self, host: &str, port: u16, reason: &NetError);
+
+    /// Reports a server that could not be reached, for example a name that does not resolve.
+    fn failed(&self, _host: &str, _port: u16, _error: &NetError) {}
 }
 
 /// What a proxy is made of.

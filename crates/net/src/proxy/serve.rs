@@ -113,9 +113,7 @@ async fn respond(shared: Arc<Shared>, place: ConnectionPermit, request: Request<
     let upstream = match shared.reach(&target).await {
         Ok(upstream) => upstream,
         Err(error) => {
-            if let Some(observer) = shared.observer.as_ref().filter(|_| error.is_refusal()) {
-                observer.refused(&target.host.to_string(), target.port, &error);
-            }
+            shared.report(&target, &error);
             return refusal::of_error(&error);
         }
     };
@@ -127,6 +125,17 @@ async fn respond(shared: Arc<Shared>, place: ConnectionPermit, request: Request<
 }
 
 impl Shared {
+    /// Tells the observer why a request got no answer of its server.
+    pub(super) fn report(&self, target: &Target, error: &NetError) {
+        let Some(observer) = &self.observer else { return };
+        let host = target.host.to_string();
+        if error.is_refusal() {
+            observer.refused(&host, target.port, error);
+        } else {
+            observer.failed(&host, target.port, error);
+        }
+    }
+
     async fn reach(&self, target: &Target) -> Result<Upstream, NetError> {
         // What the policy says comes first: its reason is the better one.
         self.dialer.policy.current().check_target(&target.host, target.port, self.dialer.trust)?;

@@ -95,7 +95,7 @@ impl From<Acted> for ActedView {
     post, path = "/api/browser/action", tag = "browser", request_body = ActionFields,
     responses(
         (status = 200, body = ActedView),
-        (status = 403, body = ErrorBody, description = "`address_refused`: the address may not be reached"),
+        (status = 403, body = ErrorBody, description = "`address_refused`: the address may not be reached or shown"),
         (status = 404, body = ErrorBody, description = "`tab_not_found`, `agent_not_found`"),
         (status = 409, body = ErrorBody, description = "`ambiguous` (several elements match), `not_actionable` (with \
             what was missing), `stale_ref` (the element of an `@N` is gone), `dialog_open`, `timeout`, `tab_crashed`, \

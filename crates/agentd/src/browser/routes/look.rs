@@ -156,6 +156,7 @@ pub(super) async fn close_browser(State(browser): State<Browser>) -> Json<Closed
 #[utoipa::path(get, path = "/api/browser/screenshot", tag = "browser", params(ScreenshotQuery),
     responses(
         (status = 200, description = "The picture", content((Vec<u8> = "image/png"))),
+        (status = 403, body = ErrorBody, description = "`address_refused`: tabs may not show the address"),
         (status = 404, body = ErrorBody, description = "`tab_not_found`"),
         (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open; `timeout`, \
             `dialog_open`, `tab_crashed`, `too_much`: the page does not answer, or more than can be taken"),
@@ -172,6 +173,7 @@ pub(super) async fn get_browser_screenshot(
 #[utoipa::path(post, path = "/api/browser/screenshot", tag = "browser", request_body = ScreenshotFields,
     responses(
         (status = 200, description = "The picture", content((Vec<u8> = "image/png"), (Vec<u8> = "image/jpeg"))),
+        (status = 403, body = ErrorBody, description = "`address_refused`: tabs may not show the address"),
         (status = 404, body = ErrorBody, description = "`tab_not_found`"),
         (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open; `timeout`, \
             `dialog_open`, `tab_crashed`, `too_much`: the page does not answer, or more than can be taken; \
@@ -198,6 +200,7 @@ async fn draw(browser: &Browser, picture: Picture) -> Result<Response, ApiError>
 #[utoipa::path(get, path = "/api/browser/snapshot", tag = "browser", params(SnapshotQuery),
     responses(
         (status = 200, body = SnapshotView),
+        (status = 403, body = ErrorBody, description = "`address_refused`: tabs may not show the address"),
         (status = 404, body = ErrorBody, description = "`tab_not_found`"),
         (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open; `timeout`, \
             `dialog_open`, `tab_crashed`, `too_much`: the page does not answer, or more than can be taken"),

@@ -80,7 +80,7 @@ pub(super) async fn list_browser_tabs(State(browser): State<Browser>, caller: Ca
 #[utoipa::path(post, path = "/api/browser/tabs", tag = "browser", request_body = NewTab,
     responses(
         (status = 201, body = TabView),
-        (status = 403, body = ErrorBody, description = "`address_refused`: the address may not be reached"),
+        (status = 403, body = ErrorBody, description = "`address_refused`: the address may not be reached or shown"),
         (status = 409, body = ErrorBody, description = "`too_many_tabs`, `timeout`"),
         (status = 502, body = ErrorBody, description = "`navigation_failed`: the page could not be opened; `browser_ended`"),
         (status = 503, body = ErrorBody, description = "`browser_unavailable`: there is no Chromium"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use agentd_base::Problems;
 use agentd_browser::{Action, ActionOutcome, ActionRequest, Snapshot, Tab};
-use agentd_net::Trust;
+use agentd_net::{NetError, Trust};
 use url::Url;
 
 use super::uploads::LentFile;
@@ -105,7 +105,8 @@ fn with_owner_of_file<'f>(actor: &Actor, fields: &'f ActionFields) -> Cow<'f, Ac
     }
 }
 
-/// Turns a navigation that ended at an address which the proxy refused into an error, whatever action led there.
+/// Turns a navigation that ended at a server which the proxy refused or could not reach into an error, whatever
+/// action led there.
 pub(super) fn explained(
     session: &Session,
     refused: u64,
@@ -113,12 +114,33 @@ pub(super) fn explained(
     done: Result<ActionOutcome, agentd_browser::BrowserError>,
 ) -> Result<ActionOutcome, BrowserError> {
     let url = match &done {
-        Ok(outcome) if outcome.navigated || fields.action == ActionName::Goto => Some(&outcome.url),
-        Err(agentd_browser::BrowserError::Navigation { failed_url, .. }) => Some(failed_url),
-        Ok(_) | Err(_) => None,
+        Ok(outcome) if outcome.navigated || fields.action == ActionName::Goto => &outcome.url,
+        Err(agentd_browser::BrowserError::Navigation { failed_url, .. }) => failed_url,
+        Ok(_) | Err(_) => return Ok(done?),
     };
-    match url.and_then(|url| session.refusals.since(refused, url)) {
-        Some(reason) => Err(BrowserError::Refused(reason)),
+    if let Some(reason) = session.refusals.refused_since(refused, url) {
+        return Err(BrowserError::Refused(reason));
+    }
+    // Only a document that is the proxy's own answer is a failure; another request of the page to the same server
+    // may have failed as well.
+    let may_be_of_proxy = match &done {
+        Ok(outcome) => has_gateway_error(session, &outcome.tab_id),
+        Err(_) => true,
+    };
+    match session.refusals.failed_since(refused, url).filter(|_| may_be_of_proxy) {
+        Some(error) => Err(navigation_failed(url, &error).into()),
         None => Ok(done?),
     }
+}
+
+/// Whether the document of a tab came with a status that the proxy gives to servers it cannot reach.
+fn has_gateway_error(session: &Session, tab_id: &str) -> bool {
+    let status = session.context().tab(tab_id).ok().and_then(|tab| tab.document_status());
+    matches!(status, Some(502 | 504))
+}
+
+/// Names scheme and host only: the rest of an address may be secret.
+fn navigation_failed(url: &str, error: &NetError) -> agentd_browser::BrowserError {
+    let shown = Url::parse(url).map_or_else(|_| "the page".to_owned(), |url| url.origin().ascii_serialization());
+    agentd_browser::BrowserError::Navigation { url: shown, failed_url: url.to_owned(), reason: error.to_string() }
 }

@@ -120,6 +120,33 @@ async fn navigation_that_ends_at_a_refused_address_is_an_error() {
     assert_eq!(super::get(&app, "/api/browser/tabs").await["total"], 1, "no refused tab stays open");
 }
 
+#[tokio::test]
+async fn navigation_to_a_name_that_does_not_resolve_fails() {
+    if !has_chromium() {
+        return;
+    }
+    let app = TestApp::with_owner().await;
+    for url in ["http://no-such-host.invalid/secret", "https://no-such-host.invalid/secret"] {
+        let failed = try_act(&app, json!({"action": "goto", "url": url})).await;
+        let text = failed.text();
+        assert!(text.contains("could not be resolved") && !text.contains("secret"), "{text}");
+        failed.expect_error(502, "navigation_failed");
+    }
+}
+
+#[tokio::test]
+async fn browser_shortcuts_open_no_page_of_chromium() {
+    if !has_chromium() {
+        return;
+    }
+    let app = TestApp::with_owner().await;
+    try_act(&app, json!({"action": "goto", "url": "data:text/html,<title>page</title>"})).await.expect_status(200);
+    for key in ["Control+Shift+O", "Control+J", "Control+T", "Control+U", "F1", "Control+Shift+W"] {
+        try_act(&app, json!({"action": "press_key", "key": key})).await.expect_error(400, "invalid_action");
+    }
+    assert_eq!(super::get(&app, "/api/browser/tabs").await["total"], 1);
+}
+
 /// A name of this machine that resolves to an address that is not public.
 fn hostname() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a host name").trim().to_owned()
