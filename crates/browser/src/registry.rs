@@ -11,12 +11,12 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::{Environment, address};
 use crate::cdp::{Event, Observer, SessionId};
 use crate::downloads::Downloads;
 use crate::emulation::Kind;
 use crate::network::paused;
 use crate::tab::{QUICK, Shared, Tab};
+use crate::{Environment, address};
 
 /// What a tab of our own begins with.
 pub(crate) const OWN_TAB: &str = "about:blank#agentd-own-tab";
