@@ -48,6 +48,6 @@ fn editing_keys_work_with_control() {
             act(&tab, json!({"action": "press_key", "selector": "#i", "key": key})).await;
         }
         let html = tab.snapshot(true).await.unwrap().snapshot;
-        assert!(html.contains("one twoone "), "{html}");
+        assert!(html.contains(r#"value "one twoone""#), "{html}");
     });
 }

@@ -19,7 +19,7 @@ pub(super) const MAX_REPLY_BYTES: usize = 16 * 1024;
 
 /// The server sent more than a reply may have.
 #[derive(Debug, thiserror::Error)]
-#[error("the reply is longer than {MAX_REPLY_LINES} lines or {MAX_REPLY_BYTES} bytes")]
+#[error("the reply is longer than {} lines or {} bytes", MAX_REPLY_LINES, MAX_REPLY_BYTES)]
 pub(super) struct ReplyTooLong;
 
 impl ReplyTooLong {
