@@ -163,24 +163,24 @@ impl TabState {
 
     /// Judges the address that the browser says the tab has.
     pub(crate) fn judge_target(&mut self, url: &str) {
-        let refused = (!address::is_permitted(url)).then(|| url.into());
-        self.note_refusal(refused.as_ref());
+        let refused: Option<Box<str>> = (!address::is_permitted(url)).then(|| url.into());
+        self.note_refusal(refused.as_deref());
         self.refused_target = refused;
     }
 
     /// Judges the address of the document that the main frame shows.
     pub(crate) fn judge_document(&mut self, url: &str) {
-        let refused = (!address::is_permitted(url)).then(|| url.into());
-        self.note_refusal(refused.as_ref());
+        let refused: Option<Box<str>> = (!address::is_permitted(url)).then(|| url.into());
+        self.note_refusal(refused.as_deref());
         self.refused_document = refused;
     }
 
     /// Counts a refused address; one that both the target and the document have is counted once.
-    fn note_refusal(&mut self, refused: Option<&Box<str>>) {
+    fn note_refusal(&mut self, refused: Option<&str>) {
         let Some(url) = refused else { return };
-        if ![&self.refused_target, &self.refused_document].contains(&&Some(url.clone())) {
+        if ![&self.refused_target, &self.refused_document].into_iter().any(|known| known.as_deref() == refused) {
             self.refusals += 1;
-            self.last_refused.clone_from(url);
+            self.last_refused = url.into();
             self.is_removal_due = true;
         }
     }

@@ -20,7 +20,7 @@ use crate::memory::store::{conversations, episodes};
 /// Messages of a conversation that are gone over at once.
 pub(super) const MESSAGES_AT_ONCE: u32 = 16;
 /// Episodes that a text is compared with.
-const COMPARED: usize = 10;
+const COMPARED: usize = 100;
 /// What was made of some messages of a conversation.
 pub(super) struct GoneOver {
     /// How far the conversation was gone through before them.
