@@ -84,16 +84,16 @@ async function drawn(replies) {
 const written = () => page.locator('main article:has(.markdown)').evaluateAll((all) => all.map((article) => [...article.querySelectorAll('.markdown')].map(({ textContent }) => textContent).join('\n')));
 const codes = () => page.locator('main article pre > code').evaluateAll((all) => all.map((code) => [...code.children].map(({ textContent }) => textContent).join('\n')));
 
-/** How many of the words `w0 … w<count>` are missing. */
+/** Which of the words `w0x … w<count>x` are missing. They end with a letter, because a line break is no text. */
 const missing = (text, count) => {
-  const found = new Set(text.match(/w\d+/g));
-  return Array.from({ length: count }, (_, i) => `w${i}`).filter((word) => !found.has(word));
+  const found = new Set(text.match(/w\d+x/g));
+  return Array.from({ length: count }, (_, i) => `w${i}x`).filter((word) => !found.has(word));
 };
 
-/** Text that carries the words `w0`, `w1`, … at places that must be seen. */
+/** Text that carries the words `w0x`, `w1x`, … at places that must be seen. */
 function numbered(make) {
   let count = 0;
-  const text = make(() => `w${count++}`);
+  const text = make(() => `w${count++}x`);
   return { text, count };
 }
 
