@@ -116,7 +116,7 @@ test('a page of a neighbouring port opens nothing from the owner’s browser', a
   }, it.daemon.url);
   const [answer] = await Promise.all([tab.waitForResponse(`${it.daemon.url}/api/auth/keys`), tab.evaluate(() => document.forms[0].submit())]);
   assert.equal(answer.status(), 401);
-  assert.ok(statuses.length > 4, `${statuses}`);
+  assert.ok(statuses.length >= 4, `${statuses}`);
   assert.deepEqual(statuses.filter((status) => ![401, 403, 204, 200].includes(status)), []);
   await tab.close();
   assert.deepEqual(await keyNames(), ['page']);
@@ -153,7 +153,7 @@ test('a key is created only after the password was confirmed', async () => {
   };
   await create('laptop');
   const asked = page.getByRole('dialog', { name: 'Confirm your password' });
-  await asked.getByLabel('Password').fill('a wrong password');
+  await asked.getByRole('textbox', { name: 'Password' }).fill('a wrong password');
   await asked.getByRole('button', { name: 'Confirm' }).click();
   await asked.getByText('The password is wrong.').waitFor();
   await asked.getByRole('button', { name: 'Cancel' }).click();

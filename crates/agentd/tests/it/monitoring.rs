@@ -5,8 +5,8 @@ use std::time::Duration;
 use agentd::monitoring::Phase;
 use serde_json::json;
 
-use crate::support::talk::Talk;
 use crate::support::TestApp;
+use crate::support::talk::Talk;
 
 #[tokio::test]
 async fn the_probes_say_how_the_daemon_is() {
