@@ -169,7 +169,7 @@ export async function begin() {
     /** Enters the password where the page asks for it. */
     async confirmPassword() {
       const asked = page.getByRole('dialog', { name: 'Confirm your password' });
-      await asked.getByLabel('Password').fill(PASSWORD);
+      await asked.getByRole('textbox', { name: 'Password' }).fill(PASSWORD);
       await asked.getByRole('button', { name: 'Confirm' }).click();
       await asked.waitFor({ state: 'hidden' });
     },
