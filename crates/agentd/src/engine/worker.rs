@@ -16,7 +16,7 @@ use crate::runtime::{Worker, WorkerError, WorkerReport};
 
 /// How long the log of a session is kept after its end.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
-/// What a daemon held that died is found this long after its lease has ended.
+/// Sessions of a daemon that died are found at most this long after their lease has expired.
 const INTERVAL: Duration = Duration::from_secs(10);
 const SESSIONS_A_BATCH: u32 = 50;
 const ROWS_A_BATCH: u32 = 500;

@@ -53,7 +53,7 @@ struct Built {
 pub(super) struct Adapters {
     settings: Settings,
     clock: Clock,
-    /// How the daemon is reached from outside.
+    /// Public base URL of the daemon.
     base_url: String,
     changes: watch::Receiver<u64>,
     /// Reaches what the owner names.

@@ -74,7 +74,7 @@ async fn take_over(
     Ok(taken)
 }
 
-/// How long to wait for further parts.
+/// Time to wait for further parts.
 fn remaining_wait(parts: &[ChannelMessage], now: Timestamp) -> Option<Duration> {
     let times = || parts.iter().map(|part| part.received_at);
     let complete_at = (times().max()? + ALBUM_PAUSE).min(times().min()? + MAX_ALBUM_WAIT);

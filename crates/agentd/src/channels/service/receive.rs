@@ -233,7 +233,7 @@ fn named(attachment: &Attachment) -> Value {
     json!({"name": attachment.name, "media_type": attachment.media_type, "bytes": attachment.bytes})
 }
 
-/// Of an album in a group, the parts that mention nobody are kept until it is known whether another one does.
+/// Whether a message is stored. In a group, parts of an album without a mention are stored too: another part may have one.
 fn is_kept(groups: GroupPolicy, message: &IncomingMessage) -> bool {
     let may_be_addressed = message.album.is_some() && message.unreadable.is_none() && groups != GroupPolicy::Never;
     is_for_agent(groups, message) || may_be_addressed

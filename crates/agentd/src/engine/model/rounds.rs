@@ -12,7 +12,7 @@ use super::approval::ApprovalStatus;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CallStatus {
-    /// It needs an approval that nobody has given yet.
+    /// It waits for an approval.
     Waiting,
     /// It runs, or waits for its turn.
     Running,

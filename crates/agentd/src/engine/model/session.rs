@@ -71,7 +71,7 @@ pub struct Session {
     pub completed_at: Option<Timestamp>,
     /// Since when it waits for an approval; nobody holds it then.
     pub waiting_since: Option<Timestamp>,
-    /// How long it waited for approvals before, in all.
+    /// Total time it waited for approvals, the present wait not included.
     pub waited: Duration,
     pub trace: TurnTrace,
 }

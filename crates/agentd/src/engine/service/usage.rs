@@ -1,4 +1,4 @@
-//! What a turn used.
+//! Tokens, cost and duration of a turn.
 
 use agentd_store::{Read, StoreError};
 
