@@ -69,4 +69,5 @@ pub const MIGRATIONS: &[Migration] = &[
     migration!(42, "session_waits", "0042_session_waits"),
     migration!(43, "message_usage", "0043_message_usage"),
     migration!(44, "channel_albums", "0044_channel_albums"),
+    migration!(45, "episode_wording", "0045_episode_wording"),
 ];

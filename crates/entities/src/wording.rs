@@ -37,6 +37,12 @@ impl Wording {
         Self(wording)
     }
 
+    /// The words with one space between them; empty for a text without words.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// Whether both have the same words. A text without words repeats nothing.
     #[must_use]
     pub fn repeats(&self, other: &Self) -> bool {

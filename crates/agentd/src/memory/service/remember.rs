@@ -1,15 +1,13 @@
 //! Remembering what was said in conversations.
 
 use agentd_base::Timestamp;
-use agentd_entities::Wording;
-use agentd_search_index::{Filter, Index, IndexError, Mode, SearchRequest};
 use agentd_store::Tx;
 
 use super::Memory;
 use super::create::Prepared;
-use crate::agents::{AgentError, AgentId};
+use crate::agents::AgentError;
 use crate::memory::error::MemoryError;
-use crate::memory::follower::{MEMORY, agent_key};
+use crate::memory::follower::MEMORY;
 use crate::memory::jobs::Tally;
 use crate::memory::model::{Episode, NewEpisode};
 use crate::memory::selection::select_episode;
@@ -19,8 +17,6 @@ use crate::memory::store::{conversations, episodes};
 
 /// Messages of a conversation that are gone over at once.
 pub(super) const MESSAGES_AT_ONCE: u32 = 16;
-/// Episodes that a text is compared with.
-const COMPARED: usize = 100;
 /// What was made of some messages of a conversation.
 pub(super) struct GoneOver {
     /// How far the conversation was gone through before them.
@@ -40,13 +36,6 @@ pub(in crate::memory) struct DueConversations {
     pub(super) next: Option<(Timestamp, String)>,
     /// Nothing follows.
     pub(super) is_last: bool,
-}
-
-/// What becomes of a message.
-enum Fate {
-    New(Prepared),
-    /// Says what an episode says already.
-    Repeats(i64, Prepared),
 }
 
 impl Memory {
@@ -164,59 +153,24 @@ impl Memory {
         prepared: Prepared,
         (before, after): (ConversationProgress, ConversationProgress),
     ) -> Result<bool, MemoryError> {
-        let repeated = self.find_repeated(&conversation.agent_id, &prepared.episode.content, None).await?;
-        let fate = match repeated {
-            Some(number) => Fate::Repeats(number, prepared),
-            None => Fate::New(prepared),
-        };
         let (here, conversation) = (self.clone(), conversation.clone());
         let keep = async move |tx: &mut Tx| {
             if !conversations::advance(tx, &conversation.id, &conversation.agent_id, before, after).await? {
                 return Err(MemoryError::Overtaken);
             }
-            let prepared = match &fate {
-                Fate::New(prepared) => prepared,
-                Fate::Repeats(number, prepared) => {
-                    if episodes::merge_into(tx, *number, prepared.episode.importance).await? {
-                        return Ok(false);
-                    }
-                    // Forgotten meanwhile.
-                    prepared
-                }
-            };
-            Ok(here.insert(tx, prepared).await?.is_some())
+            let Episode { content, importance, .. } = &prepared.episode;
+            if let Some(older) = episodes::find_repeated(tx, &conversation.agent_id, content, None).await?
+                && episodes::merge_into(tx, older, *importance).await?
+            {
+                return Ok(false);
+            }
+            Ok(here.insert(tx, &prepared).await?.is_some())
         };
         let is_new = self.context().db.write(keep).await?;
         if is_new {
             self.settle().await;
         }
         Ok(is_new)
-    }
-
-    /// Finds the episode of the agent that has the same words and is not outdated; with `before`, one with a smaller
-    /// number.
-    pub(in crate::memory) async fn find_repeated(
-        &self,
-        agent: &AgentId,
-        content: &str,
-        before: Option<i64>,
-    ) -> Result<Option<i64>, MemoryError> {
-        let index = self.follower().current().await?;
-        let (agent, text) = (agent_key(agent.as_str()), content.to_owned());
-        let compare = move |index: &Index| -> Result<_, IndexError> {
-            let filter = Filter { agent: Some(agent), ..Filter::default() };
-            // Nothing ranks above a text with the same words; by meaning, many come as near.
-            let request =
-                SearchRequest { mode: Mode::Keyword, text: &text, vector: None, filter, offset: 0, limit: COMPARED };
-            Ok(index.search(&request)?.hits)
-        };
-        let hits = self.follower().ask(&index, compare).await?;
-        let numbers: Vec<i64> = hits.iter().map(|hit| i64::try_from(hit.row.0).unwrap_or(0)).collect();
-        let mut found = episodes::episodes_by_number(&mut self.context().db.read().await?, &numbers).await?;
-        found.retain(|other| other.superseded_by.is_none() && before.is_none_or(|before| other.number < before));
-        let wording = Wording::of(content);
-        let is_repeated = |other: &&Episode| wording.repeats(&Wording::of(&other.content));
-        Ok(found.iter().filter(is_repeated).map(|other| other.number).min())
     }
 
     /// Merges episodes from conversations and insights that repeat an older one, a batch after `place`. Returns where the
@@ -231,9 +185,10 @@ impl Memory {
         let mut tally = Tally::default();
         for episode in batch {
             let Some(agent) = episode.agent_id.clone() else { continue };
-            let Some(older) = self.find_repeated(&agent, &episode.content, Some(episode.number)).await? else {
-                continue;
-            };
+            let mut read = self.context().db.read().await?;
+            let older = episodes::find_repeated(&mut read, &agent, &episode.content, Some(episode.number)).await?;
+            drop(read);
+            let Some(older) = older else { continue };
             let merge = async move |tx: &mut Tx| {
                 if !episodes::merge_into(tx, older, episode.importance).await? {
                     return Ok(false);

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use agentd_base::{Page, Timestamp};
+use agentd_base::{Page, Timestamp, sha256};
+use agentd_entities::Wording;
 use agentd_store::{Args, Read, Row, StoreError, Tx, args};
 
 use super::counts::{CountChanges, count_episodes};
@@ -55,8 +56,8 @@ pub(crate) async fn insert_episode(
     let inserted = tx
         .fetch_optional(
             "INSERT INTO episodes (id, agent_id, source, origin, content, summary, topics, importance, valence, \
-             access_count, extraction, occurred_at, created_at, updated_at, touched_at, is_untrusted) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0, 0, $10, $11, $12, $11, $13) \
+             access_count, extraction, occurred_at, created_at, updated_at, touched_at, is_untrusted, wording) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0, 0, $10, $11, $12, $11, $13, $14) \
              ON CONFLICT (origin) DO NOTHING RETURNING number",
             args![
                 &episode.id,
@@ -71,7 +72,8 @@ pub(crate) async fn insert_episode(
                 episode.occurred_at,
                 episode.created_at,
                 episode.updated_at,
-                episode.is_untrusted
+                episode.is_untrusted,
+                hash_wording(&Wording::of(&episode.content))
             ],
         )
         .await?;
@@ -285,6 +287,34 @@ pub(crate) async fn episodes_by_id(read: &mut Read, ids: &[String]) -> Result<Ve
 pub(crate) async fn find_by_origin(read: &mut Read, origin: &str) -> Result<Option<Episode>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM episodes WHERE origin = $1");
     read.fetch_optional(sql, args![origin]).await?.as_ref().map(episode).transpose()
+}
+
+/// Returns `None` for a text without words.
+fn hash_wording(wording: &Wording) -> Option<i64> {
+    let hash = sha256(wording.as_str().as_bytes());
+    (!wording.as_str().is_empty()).then(|| i64::from_le_bytes(hash.first_chunk().copied().unwrap_or_default()))
+}
+
+/// Finds the oldest episode of the agent that has the same words and is not outdated; with `before`, one with a smaller
+/// number.
+pub(crate) async fn find_repeated(
+    read: &mut Read,
+    agent: &AgentId,
+    content: &str,
+    before: Option<i64>,
+) -> Result<Option<i64>, StoreError> {
+    let wording = Wording::of(content);
+    let Some(hash) = hash_wording(&wording) else { return Ok(None) };
+    let sql = format!(
+        "SELECT number, content FROM episodes \
+         WHERE agent_id = $1 AND wording = $2 AND number < $3 AND superseded_by IS NULL AND {IN_SIGHT} \
+         ORDER BY number LIMIT 1"
+    );
+    let args = args![agent, hash, before.unwrap_or(i64::MAX)];
+    let Some(row) = read.fetch_optional(sql, args).await? else { return Ok(None) };
+    // Two texts may have the same hash.
+    let content: String = row.get("content")?;
+    if wording.repeats(&Wording::of(&content)) { row.get("number").map(Some) } else { Ok(None) }
 }
 
 /// Merges a repeated text into an episode, which counts as recalled and keeps the higher importance. Returns `false` if

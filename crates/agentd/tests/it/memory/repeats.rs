@@ -86,6 +86,15 @@ async fn repeated_facts_are_merged() {
 }
 
 #[tokio::test]
+async fn a_repeated_fact_is_found_beside_many_that_a_search_ranks_higher() {
+    let app = super::app().await;
+    store(&app, (0..150).map(|number| format!("Mia eats fish, Mia eats fish, Mia eats fish {number}."))).await;
+    store(&app, ["Mia eats fish on some Fridays.", "mia eats fish on some Fridays"].map(str::to_owned)).await;
+    assert_eq!(merged(&app).await, 1);
+    assert_eq!(stats(&app).await["total_episodes"], 151);
+}
+
+#[tokio::test]
 async fn facts_said_in_conversations_that_differ_in_one_word_are_all_remembered() {
     let talk = Talk::saying(&["All right."]).await;
     settings(&talk.app, json!({"auto_recall": false, "min_importance": 0.0})).await;
