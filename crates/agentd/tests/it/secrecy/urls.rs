@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use agentd_store::args;
+use axum::response::IntoResponse;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
