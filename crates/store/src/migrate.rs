@@ -113,7 +113,7 @@ fn snapshot_path(read: &Read, from: u32, to: u32, extension: &str) -> Result<Pat
 async fn run_all(read: &mut Read, from: u32, pending: &'static [Migration]) -> Result<(), StoreError> {
     let together = if from == 0 { pending.len() } else { 1 };
     for steps in pending.chunks(together.max(1)) {
-        let result = run(read, from, steps).await;
+        let result = run(read, steps).await;
         if result.is_err() {
             let _ = read.script("ROLLBACK").await;
         }
@@ -123,7 +123,7 @@ async fn run_all(read: &mut Read, from: u32, pending: &'static [Migration]) -> R
 }
 
 /// Takes steps in one transaction.
-async fn run(read: &mut Read, from: u32, steps: &'static [Migration]) -> Result<(), StoreError> {
+async fn run(read: &mut Read, steps: &'static [Migration]) -> Result<(), StoreError> {
     let Some(last) = steps.last() else { return Ok(()) };
     let dialect = read.dialect();
     read.script(dialect.pick("BEGIN IMMEDIATE", "BEGIN")).await.map_err(|e| failed(last, e))?;

@@ -35,12 +35,12 @@ use crate::migrations::MIGRATIONS;
 use crate::monitoring::Readiness;
 use crate::runtime::{AppContext, DataDir, LiveFeed, Recorder, TaskPanics};
 
+pub use allocator::share_allocator_arenas;
 pub use clock::{ClockAgreement, compare_clocks, require_clock_agreement};
 pub use error::StartError;
 use front::Front;
 pub use local_socket::LocalRouter;
 use local_socket::LocalSocket;
-pub use allocator::share_allocator_arenas;
 pub use offline::Offline;
 use peers::PeerGate;
 
@@ -219,7 +219,6 @@ pub async fn run(config: Config, clock: Clock, entropy: Entropy) -> Result<(), S
         _ = interrupt.recv() => return Ok(()),
     };
     announce(&running, listen, &base_url).await;
-    let daemon = running.daemon.clone();
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}

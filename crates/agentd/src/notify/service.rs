@@ -22,8 +22,7 @@ use super::transport::{DeliveryFailure, Transport, Transports};
 use super::webhook::Webhook;
 use crate::runtime::{AppContext, WorkQueue};
 use crate::settings::{
-    CHANNEL_PLATFORMS, FindsNamed, ProactiveSettings, SealedUrl, Section, Settings, Vault, is_mailbox, names_in_url,
-    open_url, write_url_secrets,
+    CHANNEL_PLATFORMS, FindsNamed, ProactiveSettings, Section, Settings, Vault, is_mailbox, names_in_url, open_url,
 };
 
 const AT_ONCE: usize = 4;

@@ -31,9 +31,9 @@ pub use error::ProviderError;
 pub(crate) use local::without_tools;
 pub use local::{LocalBackend, LocalOptions};
 pub use model::{
-    DefaultCheck, LOCAL, LocalModelState, LocalModelView, LongPrompt, ModelCall, ModelPreference, Price,
-    PriceOrigin, PriceTable, PriceTableError, ProviderChange, ProviderReport, ProviderStatus, ProviderView,
-    ReportedFailure, ResolvedModel, TokenTotal, UsageFigures, UsageId,
+    DefaultCheck, LOCAL, LocalModelState, LocalModelView, LongPrompt, ModelCall, ModelPreference, Price, PriceOrigin,
+    PriceTable, PriceTableError, ProviderChange, ProviderReport, ProviderStatus, ProviderView, ReportedFailure,
+    ResolvedModel, TokenTotal, UsageFigures, UsageId,
 };
 pub use routes::routes;
 pub use service::{PlannedCall, PreparedProvider, Providers, Reservation};

@@ -92,12 +92,15 @@ async fn a_model_whose_template_knows_tools_calls_them_itself() {
 
 #[tokio::test]
 async fn a_model_whose_template_has_no_tools_is_offered_none() {
-    let (app, file) = with_scripted_model(KNOWS_NONE, &[("a.txt", "I cannot write files."), ("sky", "Light scatters.")]).await;
+    let (app, file) =
+        with_scripted_model(KNOWS_NONE, &[("a.txt", "I cannot write files."), ("sky", "Light scatters.")]).await;
     let local = local_model(&app).await;
     assert_eq!(local["tools"], false);
     let message = local["tools_message"].as_str().expect("a sentence");
     assert!(message.contains("scripted.gguf") && message.contains("Qwen"), "{message}");
-    for (content, reply) in [("Why is the sky blue?", "Light scatters."), ("Write \"x\" to a.txt", "I cannot write files.")] {
+    for (content, reply) in
+        [("Why is the sky blue?", "Light scatters."), ("Write \"x\" to a.txt", "I cannot write files.")]
+    {
         let message = json!({"content": content});
         let events = app.post("/api/chat/messages/stream").json(&message).stream().await.collect().await;
         assert_eq!(token_text(&events), reply, "{events:?}");

@@ -63,7 +63,10 @@ async fn a_database_of_0_1_0_is_upgraded() {
                    FROM agents, messages, episodes, settings";
         let row = read.fetch_one(sql, args![]).await.unwrap();
         let text = |column| row.get::<String>(column).unwrap();
-        assert_eq!([text("svc_name"), text("said"), text("remembered")], ["scout", "I drink green tea.", "Ada drinks green tea."]);
+        assert_eq!(
+            [text("svc_name"), text("said"), text("remembered")],
+            ["scout", "I drink green tea.", "Ada drinks green tea."]
+        );
         drop(read);
         db.close().await;
         old.end().await.unwrap();

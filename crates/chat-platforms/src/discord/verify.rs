@@ -33,7 +33,8 @@ pub(super) fn verify(key: Option<&PublicKey>, request: &WebhookRequest, now: Tim
     let signature = hex::decode(signature).ok().filter(|signature| signature.len() == 64);
     let signature = signature.ok_or(Rejection::Unverified("its signature is of another kind"))?;
     let signed = [time.as_bytes(), &request.body].concat();
-    let is_right = !is_of_small_order(*key) && UnparsedPublicKey::new(&ED25519, key).verify(&signed, &signature).is_ok();
+    let is_right =
+        !is_of_small_order(*key) && UnparsedPublicKey::new(&ED25519, key).verify(&signed, &signature).is_ok();
     if is_right { Ok(()) } else { Err(Rejection::Unverified("its signature is wrong")) }
 }
 

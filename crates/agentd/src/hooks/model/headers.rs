@@ -6,8 +6,7 @@ use std::collections::BTreeSet;
 use agentd_base::{Problems, Secret};
 use serde_json::{Map, Value, json};
 
-use super::config::Action;
-use super::{Hook, HookId, HookType, SecretWrite, SecretWrites, code_secrets, stored_action, urls};
+use super::{Hook, HookId, HookType, code_secrets, stored_action};
 use crate::settings::require_again;
 use crate::skills::carries_credential;
 
@@ -123,7 +122,7 @@ mod tests {
     use agentd_base::Timestamp;
 
     use super::*;
-    use crate::hooks::model::{HookChange, HookId};
+    use crate::hooks::model::{Action, HookChange, HookId};
 
     #[test]
     fn what_carries_a_credential_leaves_the_config_at_any_change() {

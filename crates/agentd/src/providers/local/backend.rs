@@ -1,7 +1,6 @@
 //! One model file behind the trait that every model answers to.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_inference::{

@@ -14,8 +14,8 @@ use super::{Configured, Providers, canonical, file_name};
 use crate::providers::error::ProviderError;
 use crate::providers::local::{LocalBackend, SMALL_MODEL_BYTES, without_tools};
 use crate::providers::model::{
-    DefaultCheck, LOCAL, LocalModelState, LocalModelView, ModelCall, ModelPreference, Outcome,
-    ProviderReport, ProviderRow, ProviderStatus, ProviderView, ReportedFailure,
+    DefaultCheck, LOCAL, LocalModelState, LocalModelView, ModelCall, ModelPreference, Outcome, ProviderReport,
+    ProviderRow, ProviderStatus, ProviderView, ReportedFailure,
 };
 use crate::providers::store;
 use crate::settings::{AgentSettings, FindsNamed, Section};
@@ -244,7 +244,9 @@ impl Providers {
                     LocalState::Failed => LocalModelState::Failed,
                 },
                 tools: supports_tools,
-                tools_message: file.filter(|_| supports_tools == Some(false)).map(|path| without_tools(&file_name(path))),
+                tools_message: file
+                    .filter(|_| supports_tools == Some(false))
+                    .map(|path| without_tools(&file_name(path))),
                 resident_bytes: now.resident_bytes,
                 prompt_tokens_per_second: now.prompt_tokens_per_second,
                 generation_tokens_per_second: now.generation_tokens_per_second,

@@ -14,7 +14,7 @@ use crate::scheduler::error::SchedulerError;
 use crate::scheduler::model::{DeliveryRule, Job, JobFields, JobId, JobStatus, StopReason};
 use crate::scheduler::store::jobs::JobFilter;
 use crate::scheduler::store::{chains, jobs, runs};
-use crate::settings::{SealedUrl, UrlSecrets, write_url_secrets};
+use crate::settings::{UrlSecrets, write_url_secrets};
 
 /// More jobs are not kept.
 const MOST_JOBS: u64 = 200_000;
@@ -53,7 +53,6 @@ pub struct ListJobs<'a> {
     pub agent: Option<&'a str>,
     pub project: Option<&'a str>,
 }
-
 
 impl Scheduler {
     /// Keeps a job; it is due from now on, unless it is to be paused at first.

@@ -14,7 +14,7 @@ use super::run::{Means, RunnableTool};
 use super::store;
 use crate::agents::Agent;
 use crate::runtime::AppContext;
-use crate::settings::{SealedUrl, Settings, Vault, VaultError, open_url, write_url_secrets};
+use crate::settings::{Settings, Vault, VaultError, open_url};
 use crate::skills::Skills;
 use crate::skills::error::SkillError;
 use crate::skills::sandbox::CodeRunner;

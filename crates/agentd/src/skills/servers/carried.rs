@@ -9,7 +9,6 @@ use super::model::{ToolServer, ToolServerChange, ToolServerId};
 use super::reach::Reach;
 use super::service::{MAX_SERVERS, ToolServers};
 use super::{names, secrets, store};
-use crate::settings::{SealedUrl, write_url_secrets};
 
 impl ToolServers {
     /// Every registration, oldest first.

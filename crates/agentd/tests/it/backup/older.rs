@@ -66,10 +66,9 @@ async fn an_older_archive_that_is_broken_changes_nothing() {
     new.write("agents/stays/file", b"stays");
     let (archive, before) = (new.archive(None).await, new.state().await);
     let rests = new.rest.rests.load(Ordering::SeqCst);
-    for (from, to, said) in [
-        ("\"older\"", "null", "a row of the table `cursors`"),
-        ("\"end\"", "\"and\"", "is not a line of a dump"),
-    ] {
+    for (from, to, said) in
+        [("\"older\"", "null", "a row of the table `cursors`"), ("\"end\"", "\"and\"", "is not a line of a dump")]
+    {
         assert!(dump.contains(from), "{from} in {dump}");
         let broken = with_database(&archive, |_| dump.replace(from, to).into_bytes());
         let error = new.restore(&broken, None).await.unwrap_err();
