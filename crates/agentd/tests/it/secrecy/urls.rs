@@ -1,7 +1,5 @@
 //! Credentials in urls are secrets: they lie in the vault, and are shown as `***`.
 
-use std::sync::LazyLock;
-
 use agentd_store::args;
 use axum::response::IntoResponse;
 use base64::Engine as _;
@@ -20,10 +18,6 @@ const TOKEN: &str = "canary-token";
 fn with_credentials(url: &str) -> String {
     let scheme = url.replacen("://", &format!("://ada:{PASSWORD}@"), 1);
     format!("{scheme}?q=1&token={TOKEN}")
-}
-
-fn with_token(url: &str) -> String {
-    format!("{url}?q=1&token={TOKEN}")
 }
 
 fn masked(url: &str) -> String {
