@@ -17,12 +17,12 @@ let folder;
 const contentOf = (path) => `${bench.daemon.url}/api/agents/ada/files/content?path=${encodeURIComponent(path)}`;
 
 async function put(path, content) {
-  const response = await page.request.put(contentOf(path), { data: Buffer.from(content), headers: { ...it.headers, 'Content-Type': 'application/octet-stream' } });
+  const response = await page.request.put(contentOf(path), { data: Buffer.from(content), headers: { ...bench.headers, 'Content-Type': 'application/octet-stream' } });
   assert.ok(response.ok(), `${path}: ${response.status()} ${await response.text()}`);
 }
 
 async function get(path) {
-  const response = await page.request.get(contentOf(path), { headers: it.headers });
+  const response = await page.request.get(contentOf(path), { headers: bench.headers });
   return response.ok() ? (await response.body()).toString() : null;
 }
 
