@@ -13,7 +13,7 @@ PACKAGES := bubblewrap cmake clang curl g++ libclang-dev pkg-config python3 pyth
 FONTS := fonts-droid-fallback fonts-noto-color-emoji
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help channels-guide chat-apis chromium prometheus bench-browser bench-monitoring module-graph run test check bench bench-attacks bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas ui check-ui test-ui pictures bench-page simulation soak faults
+.PHONY: help channels-guide chat-apis chromium prometheus bench-browser bench-monitoring module-graph run test check bench bench-attacks bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas ui check-ui test-ui pictures bench-page simulation soak faults
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -138,13 +138,6 @@ bench: tools models ## Measure what docs/benchmarks.md quotes (takes minutes)
 	target/release/local_model $(MODELS)/$(WRITER)
 	$(call say,the embedder)
 	target/release/embedder $(MODELS)/$(EMBEDDER)
-
-export MODEL
-bench-local-tools: tools models ## Measure how well a model inside calls tools: MODEL=path takes any GGUF
-	$(call say,building)
-	cargo build --release --package agentd-bench --features local-model,embedded --bin local_tools
-	$(call say,tool calls)
-	target/release/local_tools "$${MODEL:-$(MODELS)/$(WRITER)}" $(if $(VERBOSE),--verbose)
 
 export LOCOMO
 bench-memory: tools models ## Measure memory: speed; with LOCOMO=folder also how well it finds

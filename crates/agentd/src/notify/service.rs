@@ -154,24 +154,6 @@ impl Notify {
         opened.map_err(DeliveryFailure::for_good)
     }
 
-    /// Moves credentials that older rows hold in the clear into the vault. Called once before the daemon is ready.
-    ///
-    /// # Errors
-    /// What the database refuses.
-    pub async fn seal_credentials(&self) -> Result<(), StoreError> {
-        let db = &self.0.context.db;
-        for (id, channel) in store::list_url_channels(&mut db.read().await?).await? {
-            let Some(sealed) = SealedUrl::of_stored(&channel) else { continue };
-            let vault = self.0.vault.clone();
-            let seal = async move |tx: &mut Tx| {
-                store::update_channel(tx, &id, &sealed.shown).await?;
-                write_url_secrets(tx, &vault, &store::secret_scope(&id), &sealed.secrets).await
-            };
-            db.write(seal).await?;
-        }
-        Ok(())
-    }
-
     /// The newest first, and how many there are.
     ///
     /// # Errors

@@ -28,9 +28,10 @@ mod service;
 mod store;
 
 pub use error::ProviderError;
+pub(crate) use local::without_tools;
 pub use local::{LocalBackend, LocalOptions};
 pub use model::{
-    CallsTools, DefaultCheck, LOCAL, LocalModelState, LocalModelView, LongPrompt, ModelCall, ModelPreference, Price,
+    DefaultCheck, LOCAL, LocalModelState, LocalModelView, LongPrompt, ModelCall, ModelPreference, Price,
     PriceOrigin, PriceTable, PriceTableError, ProviderChange, ProviderReport, ProviderStatus, ProviderView,
     ReportedFailure, ResolvedModel, TokenTotal, UsageFigures, UsageId,
 };

@@ -34,7 +34,7 @@ mod hooks;
 mod idempotency;
 mod kill;
 mod lifecycle;
-mod local_tools;
+mod local_model;
 mod log;
 mod memory;
 mod metrics;

@@ -46,22 +46,6 @@ impl Hook {
         }
         config
     }
-
-    /// Takes what an older row holds in the clear out of the config, for the vault. `None`: there is nothing that
-    /// can be taken.
-    pub(in crate::hooks) fn seal_stored(&mut self) -> Option<SecretWrites> {
-        // One that cannot be read is left as it is.
-        if matches!(self.action, Action::Broken(_)) {
-            return None;
-        }
-        let mut problems = Problems::new();
-        let before = self.config.clone();
-        let url = urls::seal(self, &before, &mut problems);
-        let headers = seal(self, &mut problems);
-        let code = code_secrets::seal(self, &before, &mut problems);
-        let is_any = !headers.is_empty() || !code.is_empty() || !url.is_empty();
-        (problems.is_empty() && is_any).then_some(SecretWrites { secret: SecretWrite::Keep, headers, code, url })
-    }
 }
 
 /// Whether the value of a header lies in the vault.
