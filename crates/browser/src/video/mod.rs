@@ -79,7 +79,7 @@ impl VideoEncoder {
         let browser = Browser::new(browser_options, spawner);
         let page = EncoderPage::open(&browser).await?;
         browser.lower_priority().await;
-        let mut encoder = Self {
+        let encoder = Self {
             page,
             browser,
             output: Output { file: Arc::new(file), max_bytes: options.max_bytes },
@@ -114,7 +114,7 @@ impl VideoEncoder {
     ///
     /// # Errors
     /// Nothing was shown, the video gets too large, or Chromium has ended.
-    pub async fn finish(mut self, end: Duration) -> Result<File, VideoError> {
+    pub async fn finish(self, end: Duration) -> Result<File, VideoError> {
         self.call("finish", &[json!(millis(end))], end.saturating_sub(self.shown_at)).await?;
         let Self { page, browser, output, .. } = self;
         drop(page);

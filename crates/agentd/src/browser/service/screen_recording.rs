@@ -89,13 +89,13 @@ async fn record(mut viewer: Viewer, sender: mpsc::Sender<Input>, duration: Durat
     let mut waiting = Some((first, Duration::ZERO));
     loop {
         tokio::select! {
-            permit = sender.reserve(), if waiting.is_some() => {
-                // Without a receiver encoding has failed, with an error of its own.
-                let Ok(permit) = permit else { return Ok(()) };
+            Ok(permit) = sender.reserve(), if waiting.is_some() => {
                 if let Some((picture, at)) = waiting.take() {
                     permit.send(Input::Picture(picture, at));
                 }
             }
+            // Encoding has failed, with an error of its own.
+            () = sender.closed() => return Ok(()),
             picture = viewer.next() => match picture {
                 Some(picture) => waiting = Some((picture, began.elapsed())),
                 None => break,
@@ -105,7 +105,7 @@ async fn record(mut viewer: Viewer, sender: mpsc::Sender<Input>, duration: Durat
     }
     let end = began.elapsed().min(duration);
     if let Some((picture, at)) = waiting {
-        // As above.
+        // It fails where encoding has.
         let _ = sender.send(Input::Picture(picture, at)).await;
     }
     let _ = sender.send(Input::End(end)).await;
