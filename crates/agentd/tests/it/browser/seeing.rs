@@ -304,7 +304,7 @@ async fn video_ends_with_the_browser_that_it_shows() {
     }
     let (app, pages) = start().await;
     // A browser that is closed before its first picture leaves nothing to show, so it is given longer each time.
-    let mut looks = 32;
+    let mut looks = 256;
     let video = loop {
         open(&app, &pages.page("<body style='background:red'>Red")).await;
         let close = async {
