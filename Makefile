@@ -9,6 +9,8 @@ EMBEDDER := all-minilm-l6-v2-q8_0.gguf
 TOOL_SERVERS := .tool-servers
 PROMETHEUS := .prometheus
 PACKAGES := bubblewrap cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
+# For the browser: Chinese, Japanese and Korean, and emoji.
+FONTS := fonts-droid-fallback fonts-noto-color-emoji
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
 .PHONY: help channels-guide chat-apis chromium prometheus bench-browser bench-monitoring module-graph run test check bench bench-attacks bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas ui check-ui test-ui pictures bench-page simulation soak faults
@@ -19,6 +21,7 @@ help: ## Show the targets
 run: tools models ## Build and start the daemon with its page and the model inside (the first build takes minutes)
 	@scripts/build-ui.sh || echo "== the page could not be built: the daemon will show a plain start page"
 	@scripts/install-packages.sh chromium || echo "== no Chromium could be installed: everything works but the browser"
+	@scripts/install-packages.sh $(FONTS) || echo "== no fonts could be installed: some scripts are shown as boxes in pictures of pages"
 	$(call say,building the daemon)
 	cargo build --release --package agentd
 	$(call say,starting)
@@ -100,8 +103,9 @@ prometheus: ## Fetch the Prometheus that the tests start; nothing is installed
 chat-apis: tools ## Renew what the fakes of chat platforms check requests against
 	@scripts/extract-chat-apis.sh
 
-chromium: ## Install the browser that agents and the tests drive
+chromium: ## Install the browser that agents and the tests drive, and fonts for it
 	@scripts/install-packages.sh chromium
+	@scripts/install-packages.sh $(FONTS) || echo "== no fonts could be installed: tests of some scripts are skipped"
 
 tools:
 	@scripts/install-packages.sh $(PACKAGES)
