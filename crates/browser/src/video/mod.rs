@@ -123,12 +123,7 @@ impl VideoEncoder {
     }
 
     /// Calls a function of the page, and writes what was muxed meanwhile. `lasting` is how much video it encodes.
-    async fn call(
-        &self,
-        function: &'static str,
-        arguments: &[Value],
-        lasting: Duration,
-    ) -> Result<(), VideoError> {
+    async fn call(&self, function: &'static str, arguments: &[Value], lasting: Duration) -> Result<(), VideoError> {
         let mut answer = self.page.call(function, arguments, lasting).await?;
         loop {
             self.output.write(answer.pieces).await?;

@@ -15,8 +15,12 @@ use serde::Deserialize;
 
 use crate::support::{SAY, context, long_said, open, run};
 
-const OPTIONS: VideoOptions =
-    VideoOptions { frames_per_second: 10, max_duration: Duration::from_secs(20), max_bytes: 8 << 20, has_captions: false };
+const OPTIONS: VideoOptions = VideoOptions {
+    frames_per_second: 10,
+    max_duration: Duration::from_secs(20),
+    max_bytes: 8 << 20,
+    has_captions: false,
+};
 const CAPTIONED: VideoOptions = VideoOptions { has_captions: true, ..OPTIONS };
 const WHITE: [u8; 3] = [255, 255, 255];
 const BLACK: [u8; 3] = [0, 0, 0];

@@ -45,12 +45,8 @@ impl Browser {
     pub async fn record_screen(&self, duration: Duration, frames_per_second: u8) -> Result<Video, BrowserError> {
         let _permit = self.video_permit()?;
         let session = self.running()?;
-        let options = VideoOptions {
-            frames_per_second,
-            max_duration: duration,
-            max_bytes: MAX_VIDEO_BYTES,
-            has_captions: false,
-        };
+        let options =
+            VideoOptions { frames_per_second, max_duration: duration, max_bytes: MAX_VIDEO_BYTES, has_captions: false };
         let recorded = async {
             let encoder = self.video_encoder(options).await?;
             let viewer = session.context().watch(Pace { frames_per_second, quality: QUALITY });
