@@ -66,10 +66,8 @@ impl EncoderPage {
         // Granting none refuses all.
         let none = json!({"permissions": [], "browserContextId": context.id()});
         let connection = &context.shared().connection;
-        connection
-            .call::<IgnoredAny>(None, "Browser.grantPermissions", none, QUICK)
-            .await
-            .map_err(BrowserError::from)?;
+        let refused = connection.call::<IgnoredAny>(None, "Browser.grantPermissions", none, QUICK).await;
+        refused.map_err(BrowserError::from)?;
         let page = OwnPage::open(&context, HEADERS).await?;
         page.visit(ADDRESS, Deadline::after(CALL_LIMIT)).await?;
         let parameters = json!({"expression": format!("{muxer}\n;({SCRIPT})(Mp4Muxer)")});

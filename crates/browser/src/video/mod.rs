@@ -87,7 +87,8 @@ impl VideoEncoder {
         };
         let frames_per_second = options.frames_per_second.max(1);
         // Besides those that come, one a second where nothing changes, and the halves of the last one.
-        let max_pictures = (options.max_duration.as_secs() + 2) * (u64::from(frames_per_second) + 1);
+        let seconds = options.max_duration.as_secs().saturating_add(2);
+        let max_pictures = seconds.saturating_mul(u64::from(frames_per_second) + 1);
         let arguments = json!({
             "framesPerSecond": frames_per_second, "maxPictures": max_pictures, "hasCaptions": options.has_captions,
         });
