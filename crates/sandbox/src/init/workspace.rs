@@ -127,10 +127,11 @@ impl Workspace {
         let mut interruptions = if closed == Closed::Leave { MAX_INTERRUPTIONS } else { 0 };
         let mut held = loop {
             let (folder, count) = (&self.folder, &mut self.count);
-            let mut must_count = false;
+            let (mut must_count, mut steps) = (false, 0_u64);
             // One that cannot be read now is looked at again.
             let held = measure(folder, closed, |size| {
-                let is_checked = interruptions > 0 && size.files % NAMES_BETWEEN_CHECKS == 0;
+                steps += 1;
+                let is_checked = interruptions > 0 && steps % NAMES_BETWEEN_CHECKS == 0;
                 must_count = is_checked && count.may_be_over(folder);
                 must_count || is_over(size)
             })
