@@ -89,8 +89,12 @@ impl EncoderPage {
             "functionDeclaration": format!("function (...given) {{ return this.{function}(...given) }}"),
             "objectId": self.functions, "arguments": arguments, "awaitPromise": true, "returnByValue": true,
         });
-        let Evaluated { result, exception_details } =
-            self.page.run("Runtime.callFunctionOn", parameters, CALL_LIMIT.saturating_add(lasting)).await?;
+        let deadline = Deadline::after(CALL_LIMIT.saturating_add(lasting));
+        let called = self.page.run("Runtime.callFunctionOn", parameters, deadline.remaining()).await;
+        let Evaluated { result, exception_details } = called.map_err(|error| match error {
+            BrowserError::Timeout { .. } => deadline.timeout("the encoding of a picture"),
+            error => error,
+        })?;
         if exception_details.is_some() {
             return Err(unknown_answer("its script failed"));
         }

@@ -30,9 +30,6 @@ impl From<BrowserError> for VideoError {
         match error {
             BrowserError::Ended(reason) => Self::Ended(reason),
             BrowserError::TabCrashed => Self::Ended("its page has crashed".into()),
-            BrowserError::Timeout { waited_ms, .. } => {
-                Self::Browser(BrowserError::Timeout { what: "the encoding of a picture".to_owned(), waited_ms })
-            }
             error => Self::Browser(error),
         }
     }
