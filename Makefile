@@ -41,9 +41,11 @@ test: tools postgres-tools models tool-servers prometheus chromium ui ## Run eve
 	@scripts/test-ui.sh first chat markdown
 	$(call say,tests on PostgreSQL)
 	@# The same packages as before: fewer would have other features, and all be built again. What has no database and
-	@# takes long (the browser, the sandbox) is in targets of other names, or left out here.
+	@# takes long (the browser, the sandbox), and what repeats one path hundreds of times, runs on SQLite alone.
 	scripts/with-summary.sh scripts/in-memory.sh scripts/with-postgres.sh cargo test --workspace --no-fail-fast --lib --test it -- \
-		$(addprefix --skip browser::,acting ending hostile network pages reaching seeing)
+		$(addprefix --skip ,browser:: hostile tool_servers:: skills::bounds channels::contents \
+		 scheduler::matrix memory::repeats::facts_that memory::repeats::repeated_facts simulation:: \
+		lifecycle::connections)
 
 ui: tools ## Build the page, which the daemon's next build takes in
 	@scripts/build-ui.sh
