@@ -125,7 +125,7 @@ test('a change that the agent proposes is shown as a difference and accepted', a
   assert.equal(await proposal.locator('ins').textContent(), 'Added: Answer in at most five sentences.');
   assert.deepEqual(await axe(page), []);
   await proposal.getByRole('button', { name: 'Accept' }).click();
-  await page.getByRole('button', { name: /Version 4.*in force.*by itself/ }).waitFor();
+  await page.getByRole('button', { name: /Version \d+.*in force.*by itself/ }).waitFor();
   assert.equal(await codeIn(page.getByRole('textbox', { name: 'Instructions' })), PROPOSED);
 });
 

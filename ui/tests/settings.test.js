@@ -180,7 +180,7 @@ test('a custom tool is written, refused where it is wrong, changed and deleted',
   await dialog().getByLabel(/^Secret headers/).fill('{"Authorization": "Bearer abc"}');
   await dialog().getByRole('button', { name: 'Save' }).click();
   await row('HTTP request').waitFor();
-  assert.deepEqual((await call('GET', '/api/settings/skills/custom')).tools[0].request.secret_headers, { Authorization: { set: true } });
+  assert.deepEqual((await call('GET', '/api/settings/skills/custom')).tools[0].request.secret_headers, { authorization: { set: true } });
   await page.getByRole('button', { name: 'Actions for shout' }).click();
   await page.getByRole('menuitem', { name: 'Delete' }).click();
   await dialog().getByRole('button', { name: 'Delete' }).click();

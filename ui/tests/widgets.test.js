@@ -1,7 +1,7 @@
 // Menus, tabs, the combobox and the code editor by keyboard, under the page's Content-Security-Policy.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { begin, codeIn, PHONE, DESKTOP } from './harness.js';
+import { axe, begin, codeIn, PHONE, DESKTOP } from './harness.js';
 
 let it;
 let page;
@@ -63,6 +63,8 @@ test('a time zone is found by a part of its name', async () => {
   await it.show('/settings/profile');
   const field = page.getByRole('combobox', { name: 'Time zone' });
   await field.click();
+  await page.getByRole('listbox', { name: 'Time zone' }).waitFor();
+  assert.deepEqual(await axe(page), []);
   await field.fill('');
   await field.pressSequentially('new_y');
   const list = page.getByRole('listbox', { name: 'Time zone' });

@@ -8,6 +8,7 @@ const button = {
   border: '1px solid var(--control)',
   borderRadius: 'var(--radius-md)',
   color: 'var(--ink)',
+  fontSize: 'var(--text-sm)',
   cursor: 'pointer',
 };
 
@@ -34,7 +35,7 @@ export const theme = EditorView.theme({
   // There is one selection only.
   '.cm-panel.cm-search [name=select]': { display: 'none' },
   '.cm-panel .cm-button': button,
-  '.cm-panel .cm-textfield': { backgroundColor: 'var(--surface)', border: '1px solid var(--control)', borderRadius: 'var(--radius-md)', color: 'var(--ink)' },
+  '.cm-panel .cm-textfield': { backgroundColor: 'var(--surface)', border: '1px solid var(--control)', borderRadius: 'var(--radius-md)', color: 'var(--ink)', fontSize: 'var(--text-sm)' },
   '.cm-panel.cm-search [name=close], .cm-panel .cm-dialog-close': { minWidth: '24px', minHeight: '24px', color: 'var(--muted)', cursor: 'pointer' },
 });
 
