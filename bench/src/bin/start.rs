@@ -78,8 +78,10 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
+type Figure = fn(&MemoryUsage) -> u64;
+
 fn print_memory(when: &str, memory: &[MemoryUsage]) {
-    let figures: [(&str, fn(&MemoryUsage) -> u64); 3] = [
+    let figures: [(&str, Figure); 3] = [
         ("resident", |memory| memory.resident),
         ("proportional (PSS)", |memory| memory.proportional),
         ("anonymous", |memory| memory.anonymous),
