@@ -214,7 +214,7 @@ pub struct MemoryUsage {
     pub resident: u64,
     /// Pages that several processes share count in proportion.
     pub proportional: u64,
-    /// What no file backs.
+    /// Memory without a backing file: heap and stacks.
     pub anonymous: u64,
 }
 

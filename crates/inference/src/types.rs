@@ -27,7 +27,7 @@ pub struct GenerateRequest {
     pub seed: Option<u32>,
     /// Texts that end the reply; they are never part of it.
     pub stop: Vec<String>,
-    /// What the model may call. A model whose chat template has no tools does not see them.
+    /// Tools offered to the model. Ignored for a model whose chat template has no tools.
     pub tools: Vec<ToolDefinition>,
 }
 

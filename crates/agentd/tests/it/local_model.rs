@@ -11,7 +11,7 @@ use crate::support::TestApp;
 use crate::support::request::token_text;
 use crate::support::talk::create_agent;
 
-/// What [`scripted_process`] is started by, in place of the program itself.
+/// Script that starts [`scripted_process`] in place of the daemon's own program.
 const STARTS_SCRIPTED: &str = "#!/bin/sh\n\
     exec 'TEST' local_model::scripted_process --exact --ignored --nocapture --test-threads=1 3>&1 1>&2\n";
 const REPLIES_PIPE: &str = "/proc/self/fd/3";

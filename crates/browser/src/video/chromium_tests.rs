@@ -42,7 +42,7 @@ fn jpeg() -> Vec<u8> {
     bytes
 }
 
-/// What a script comes to in the page, as text.
+/// Returns the result of a script in the page, as text.
 async fn evaluated(page: &EncoderPage, script: &str) -> String {
     let expression = format!("(async () => {{ {script} }})().then(String, (error) => `refused: ${{error.name}}`)");
     let parameters = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});

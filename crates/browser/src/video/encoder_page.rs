@@ -31,7 +31,7 @@ pub(super) struct EncoderPage {
     _context: Context,
 }
 
-/// What a function has answered: parts of the file, and whether more wait.
+/// Result of a call: parts of the file, and whether more are ready.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) pieces: Vec<Piece>,

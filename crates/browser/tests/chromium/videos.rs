@@ -152,7 +152,7 @@ fn durations_of_samples_add_up_to_that_of_the_video() {
         encoder.show(&jpeg(64, 64, WHITE), "", ms(0)).await.unwrap();
         encoder.show(&jpeg(64, 64, BLACK), "", ms(400)).await.unwrap();
         let file = read(encoder.finish(ms(3_500)).await.unwrap());
-        // What stands still is encoded again each second; the last part is halved.
+        // An unchanged picture is encoded again each second; the last part is halved.
         let at = file.windows(4).position(|four| four == b"stts").unwrap();
         let number = |offset: usize| u32::from_be_bytes(file[at + offset..at + offset + 4].try_into().unwrap());
         let entries = (0..number(8) as usize).map(|entry| (number(12 + entry * 8), number(16 + entry * 8)));

@@ -1,7 +1,7 @@
 //! Threads that help large searches, shared by all indexes of the process.
 //!
 //! Invariants
-//! - They begin with the first search that is worth more than one thread, and sleep while nobody searches.
+//! - Threads start with the first search that is large enough for several, and sleep between searches.
 //! - What cannot be helped with is not waited for: the search itself does it all.
 
 use std::num::NonZero;

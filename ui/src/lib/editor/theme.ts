@@ -32,7 +32,7 @@ export const theme = EditorView.theme({
   '.cm-panels-top': { borderBottom: '1px solid var(--line)' },
   '.cm-panel.cm-search, .cm-panel.cm-dialog': { padding: '6px 36px 6px 8px', fontFamily: 'var(--font-sans)' },
   '.cm-panel.cm-search label': { fontSize: 'var(--text-sm)' },
-  // There is one selection only.
+  // Multiple selections are disabled.
   '.cm-panel.cm-search [name=select]': { display: 'none' },
   '.cm-panel .cm-button': button,
   '.cm-panel .cm-textfield': { backgroundColor: 'var(--surface)', border: '1px solid var(--control)', borderRadius: 'var(--radius-md)', color: 'var(--ink)', fontSize: 'var(--text-sm)' },
