@@ -161,9 +161,15 @@ impl Bench {
         self.fake.sent().iter().map(Value::to_string).collect()
     }
 
-    /// How often this was sent.
-    fn count(&self, text: &str) -> usize {
-        self.sent().iter().filter(|sent| sent.contains(text)).count()
+    /// Waits until this was sent so many times. A delivery may still be under way when the daemon has settled.
+    async fn expect_sent(&self, text: &str, times: usize) {
+        let count = || self.sent().iter().filter(|sent| sent.contains(text)).count();
+        let mut eventually = Eventually::new();
+        while count() < times {
+            eventually.look_again_at(&format!("{:?}: `{text}` in {:#?}", self.fake.platform(), self.sent())).await;
+            settle(self.app()).await;
+        }
+        assert_eq!(count(), times, "{:?}: `{text}` in {:#?}", self.fake.platform(), self.sent());
     }
 
     fn written(&self) -> Option<String> {
