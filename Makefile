@@ -135,7 +135,7 @@ bench: tools models ## Measure what docs/benchmarks.md quotes (takes minutes)
 	$(call say,rounds of tools)
 	target/release/tools
 	$(call say,entities found in text)
-	target/release/entities
+	target/release/entities $(MODELS)/$(EMBEDDER)
 	$(call say,the model inside against its engine)
 	target/release/local_model $(MODELS)/$(WRITER)
 	$(call say,the embedder)
@@ -150,7 +150,7 @@ bench-memory: tools models ## Measure memory: speed; with LOCOMO=folder also how
 	target/release/memory $(MODELS)/$(EMBEDDER)
 	if [ -n "$${LOCOMO:-}" ]; then target/release/memory $(MODELS)/$(EMBEDDER) --quality "$$LOCOMO"; fi
 	$(call say,entities found in text)
-	cargo run --release --package agentd-bench --bin entities
+	cargo run --release --package agentd-bench --features local-model --bin entities -- $(MODELS)/$(EMBEDDER)
 
 export ROWS
 bench-monitoring: tools ## Measure what monitoring costs, and its endpoints over a year of 200,000 calls: ROWS=10000000 for more

@@ -12,6 +12,8 @@
 //! A model whose chat template has tools can call them ([`LocalModel::supports_tools`]): they go into its prompt, its
 //! reply follows a grammar as soon as it begins a call, and calls are read out of it. Other models are offered none.
 //!
+//! The process that embeds finds the names in texts as well ([`embedder::EmbeddedText::names`]).
+//!
 //! Deliberately absent: the daemon's own model interface (it adapts to this one), choosing and
 //! downloading model files, the prompts of conversations, and where vectors are kept.
 
@@ -20,6 +22,11 @@ pub mod embedder;
 mod gguf;
 mod local;
 pub mod protocol;
+#[cfg_attr(
+    not(any(feature = "local-model", test)),
+    allow(dead_code, reason = "without an engine nothing is tagged")
+)]
+mod tagger;
 mod types;
 pub mod worker;
 

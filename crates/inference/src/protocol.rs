@@ -208,6 +208,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::embedder::{NameKind, NamedSpan};
     use crate::embedder::EmbeddedChunk;
 
     fn any_frame() -> impl Strategy<Value = FromWorker> {
@@ -231,7 +232,8 @@ mod tests {
                 |(id, vector)| {
                     let chunks = vec![EmbeddedChunk { range: 3..7, vector }];
                     let usage = EmbeddingUsage { tokens: 5, seconds: 0.25 };
-                    FromWorker::Embedded { id, embedded: EmbeddedText { chunks, left_out: 2 }, usage }
+                    let names = vec![NamedSpan { range: 1..2, kind: NameKind::Place }];
+                    FromWorker::Embedded { id, embedded: EmbeddedText { chunks, left_out: 2, names: Some(names) }, usage }
                 }
             ),
         ]

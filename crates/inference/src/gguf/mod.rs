@@ -2,6 +2,9 @@
 //!
 //! The layout: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
 
+#[cfg(any(feature = "local-model", test))]
+pub(crate) mod tensors;
+
 use std::fs::{File, Metadata};
 use std::io::{self, BufReader, Read};
 use std::os::unix::fs::MetadataExt;
@@ -92,17 +95,7 @@ fn find_texts<const N: usize>(reader: &mut impl Read, names: [&str; N]) -> io::R
         let kind = read_u32(reader)?;
         match names.iter().position(|wanted| *wanted == name) {
             Some(at) if kind == TEXT => found[at] = Some(read_text(reader)?.ok_or_else(damaged)?),
-            _ if kind == LIST => {
-                let (kind, count) = (read_u32(reader)?, read_u64(reader)?);
-                items = items.checked_sub(count).ok_or_else(damaged)?;
-                match length_of(kind) {
-                    Some(length) => skip(reader, count * length)?,
-                    None if kind == TEXT => (0..count).try_for_each(|_| skip_text(reader))?,
-                    None => return Err(damaged()),
-                }
-            }
-            _ if kind == TEXT => skip_text(reader)?,
-            _ => skip(reader, length_of(kind).ok_or_else(damaged)?)?,
+            _ => skip_value(reader, kind, &mut items)?,
         }
     }
     Ok(found)
@@ -130,6 +123,23 @@ fn length_of(kind: u32) -> Option<u64> {
         4..=6 => Some(4),
         10..=12 => Some(8),
         _ => None,
+    }
+}
+
+/// Reads past a value; `items` of all lists together are left.
+fn skip_value(reader: &mut impl Read, kind: u32, items: &mut u64) -> io::Result<()> {
+    match kind {
+        LIST => {
+            let (kind, count) = (read_u32(reader)?, read_u64(reader)?);
+            *items = items.checked_sub(count).ok_or_else(damaged)?;
+            match length_of(kind) {
+                Some(length) => skip(reader, count * length),
+                None if kind == TEXT => (0..count).try_for_each(|_| skip_text(reader)),
+                None => Err(damaged()),
+            }
+        }
+        TEXT => skip_text(reader),
+        _ => skip(reader, length_of(kind).ok_or_else(damaged)?),
     }
 }
 
