@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use agentd_base::Timestamp;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use crate::agents::AgentId;
@@ -119,10 +119,19 @@ impl Live {
     }
 }
 
+type Turns = HashMap<SessionId, Arc<Live>>;
+
+fn check_room(turns: &Turns) -> Result<(), EngineError> {
+    match turns.len() < MAX_TURNS {
+        true => Ok(()),
+        false => Err(EngineError::TooManyTurns { limit: MAX_TURNS }),
+    }
+}
+
 /// Every turn that runs here.
 #[derive(Debug)]
 pub(super) struct LiveTurns {
-    turns: Mutex<HashMap<SessionId, Arc<Live>>>,
+    turns: Mutex<Turns>,
     count: watch::Sender<usize>,
 }
 
@@ -144,7 +153,10 @@ impl Drop for RunningTurn {
     fn drop(&mut self) {
         let left = {
             let mut turns = self.turns.turns.lock();
-            turns.remove(&self.id);
+            // A parked turn may go on under the same id before the part that parked it has ended.
+            if turns.get(&self.id).is_some_and(|live| Arc::ptr_eq(live, &self.live)) {
+                turns.remove(&self.id);
+            }
             turns.len()
         };
         self.live.end();
@@ -153,17 +165,36 @@ impl Drop for RunningTurn {
 }
 
 impl LiveTurns {
+    /// Registers a new turn.
+    ///
+    /// # Errors
+    /// `TooManyTurns`.
     pub(super) fn enter(self: &Arc<Self>, id: &SessionId, agent_id: &AgentId) -> Result<RunningTurn, EngineError> {
-        let mut turns = self.turns.lock();
-        if turns.len() >= MAX_TURNS {
-            return Err(EngineError::TooManyTurns { limit: MAX_TURNS });
-        }
+        let turns = self.turns.lock();
+        check_room(&turns)?;
+        Ok(self.register(turns, id, agent_id))
+    }
+
+    /// Whether another turn may begin.
+    ///
+    /// # Errors
+    /// `TooManyTurns`.
+    pub(super) fn check_room(&self) -> Result<(), EngineError> {
+        check_room(&self.turns.lock())
+    }
+
+    /// Registers a turn that goes on. Only for who has claimed it: this takes the place of whoever ran it before.
+    pub(super) fn resume(self: &Arc<Self>, id: &SessionId, agent_id: &AgentId) -> RunningTurn {
+        self.register(self.turns.lock(), id, agent_id)
+    }
+
+    fn register(self: &Arc<Self>, mut turns: MutexGuard<'_, Turns>, id: &SessionId, agent_id: &AgentId) -> RunningTurn {
         let live = Arc::new(Live::new(agent_id.clone()));
         turns.insert(id.clone(), Arc::clone(&live));
         let count = turns.len();
         drop(turns);
         self.count.send_replace(count);
-        Ok(RunningTurn { turns: Arc::clone(self), id: id.clone(), live })
+        RunningTurn { turns: Arc::clone(self), id: id.clone(), live }
     }
 
     pub(super) fn find(&self, id: &SessionId) -> Option<Arc<Live>> {
@@ -211,6 +242,19 @@ mod tests {
         assert_eq!(live.after(Some(last - 1)).unwrap(), [SessionEvent::token(last, "x")]);
         assert_eq!(live.after(Some(last)), Some(Vec::new()));
         assert_eq!(live.after(Some(u64::MAX)), Some(Vec::new()));
+    }
+
+    #[test]
+    fn turn_that_goes_on_stays_registered_when_its_parked_part_ends() {
+        let turns = Arc::new(LiveTurns::default());
+        let (id, agent) = ("sess_1".into(), "agent_1".into());
+        let parked = turns.enter(&id, &agent).unwrap();
+        let resumed = turns.resume(&id, &agent);
+        drop(parked);
+        assert!(Arc::ptr_eq(&turns.find(&id).unwrap(), &resumed.live));
+        assert_eq!(turns.count(), 1);
+        drop(resumed);
+        assert_eq!(turns.count(), 0);
     }
 
     #[test]

@@ -127,7 +127,7 @@ pub(in crate::engine) async fn wake(engine: &Arc<EngineState>, id: &SessionId) -
     if session.waiting_since.is_none() {
         return Ok(false);
     }
-    let running = engine.live.enter(id, &session.agent_id)?;
+    engine.live.check_room()?;
     let owner = engine.holder.as_str().to_owned();
     let claimed = id.clone();
     let is_ours = engine
@@ -138,6 +138,7 @@ pub(in crate::engine) async fn wake(engine: &Arc<EngineState>, id: &SessionId) -
     if !is_ours {
         return Ok(false);
     }
+    let running = engine.live.resume(id, &session.agent_id);
     engine.supervise();
     let session = Session { owner: engine.holder.as_str().to_owned(), waiting_since: None, ..session };
     let (place, span) = (session.trace.turn(), turn_span(&session));
