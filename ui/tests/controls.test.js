@@ -285,7 +285,7 @@ test('a used up budget is said above the field, in plain words', async () => {
   await say('too expensive again');
   await notice.getByText('The total budget of 1 tokens is used up.').waitFor();
   await notice.getByRole('link', { name: 'Change the limit' }).click();
-  await page.getByRole('heading', { name: 'Agents' }).waitFor();
+  await page.getByRole('heading', { level: 1, name: 'Agents' }).waitFor();
   await it.call('PUT', '/api/settings/agent', { total_token_limit: null });
   await it.call('PATCH', '/api/agents/ada', { profile: { daily_token_limit: 2 } });
   await newConversation();

@@ -84,8 +84,10 @@ test('files are uploaded, and one that is there is replaced only when that is wa
   await page.getByRole('list', { name: 'Uploads' }).waitFor({ state: 'detached' });
   assert.equal(await get('plan.md'), '# Plan\n');
   await input.setInputFiles(path);
+  const replaced = page.waitForResponse((response) => response.request().method() === 'PUT' && response.ok());
   await bench.dialog().getByRole('button', { name: 'Replace' }).click();
-  await page.getByText('plan.md is in the workspace.').waitFor();
+  await replaced;
+  await page.getByText('plan.md is in the workspace.').first().waitFor();
   assert.equal(await get('plan.md'), '# Another\n');
 });
 

@@ -139,7 +139,11 @@ async fn quality(model: PathBuf, messages: &[Message], is_verbose: bool) {
                 scores.entry(label.1).or_default().missed += 1;
             }
             if is_verbose && found != message.labels {
-                println!("    {} {:?}", message.text, found.iter().map(|n| (&message.text[n.0.clone()], n.1)).collect::<Vec<_>>());
+                println!(
+                    "    {} {:?}",
+                    message.text,
+                    found.iter().map(|n| (&message.text[n.0.clone()], n.1)).collect::<Vec<_>>()
+                );
             }
         }
         println!("{} messages {name}, {:.0} ms", messages.len(), took.as_secs_f64() * 1e3);
@@ -202,7 +206,8 @@ fn throughput(messages: &[Message]) {
     println!("  extract      {}", Sample::new(rates));
     println!("  evaluate        {}", Sample::new(evaluated));
     println!("  split alone  {}", Sample::new(references));
-    let one = Sample::new(messages.iter().map(|message| timed(|| extract(&message.text, &[])).as_secs_f64() * 1e6).collect());
+    let one =
+        Sample::new(messages.iter().map(|message| timed(|| extract(&message.text, &[])).as_secs_f64() * 1e6).collect());
     println!("  one message, µs: {one}");
     let worst = FLOODS
         .iter()

@@ -32,7 +32,21 @@ const PLACES: [(&str, &str); 27] = [
 ];
 /// Folded, without periods.
 const LEGAL_FORMS: [&str; 16] = [
-    "inc", "corp", "corporation", "ltd", "limited", "llc", "plc", "gmbh", "ag", "se", "kg", "co", "company", "sa", "nv",
+    "inc",
+    "corp",
+    "corporation",
+    "ltd",
+    "limited",
+    "llc",
+    "plc",
+    "gmbh",
+    "ag",
+    "se",
+    "kg",
+    "co",
+    "company",
+    "sa",
+    "nv",
     "as",
 ];
 
@@ -64,12 +78,9 @@ mod tests {
         assert!(PLACES.is_sorted());
         assert_eq!(place_key("munchen".to_owned()), "munich");
         assert_eq!(place_key("bonn".to_owned()), "bonn");
-        for (key, expected) in [
-            ("microsoft, inc", "microsoft"),
-            ("siemens ag", "siemens"),
-            ("ag", "ag"),
-            ("baker & lowe", "baker & lowe"),
-        ] {
+        for (key, expected) in
+            [("microsoft, inc", "microsoft"), ("siemens ag", "siemens"), ("ag", "ag"), ("baker & lowe", "baker & lowe")]
+        {
             assert_eq!(without_legal_form(key), expected, "{key}");
         }
     }

@@ -241,7 +241,8 @@ pub fn evaluate(text: &str) -> Evaluation {
     added += if has_date { 0.10 } else { 0.0 };
     let names = proper_names::inside_sentences(&tokens).into_iter();
     // What the lists know counts as what it is.
-    let is_topic = |start: usize| topics.iter().any(|topic| Some(topic.range.start) == tokens.get(start).map(|t| t.start));
+    let is_topic =
+        |start: usize| topics.iter().any(|topic| Some(topic.range.start) == tokens.get(start).map(|t| t.start));
     let names = names.take(MAX_COUNTED).filter(|name| !is_topic(name.start)).map(|name| tokens.key_of(name));
     added += (distinct(names.collect()) * 0.06).min(0.12);
     added += (distinct(topics.iter().take(MAX_COUNTED).map(|topic| topic.key.clone()).collect()) * 0.03).min(0.06);

@@ -43,10 +43,8 @@ pub fn extract(text: &str, names: &[TaggedName]) -> Extraction {
 pub fn extract_as(text: &str, names: &[TaggedName], speaker: Option<&str>) -> Extraction {
     let end = text.floor_char_boundary(MAX_TEXT_BYTES);
     let tokens = Text::new(&text[..end]);
-    let names: Vec<(Range<usize>, Option<EntityType>)> = names
-        .iter()
-        .filter_map(|name| Some((tokens_of(&tokens, &name.range)?, name.entity_type)))
-        .collect();
+    let names: Vec<(Range<usize>, Option<EntityType>)> =
+        names.iter().filter_map(|name| Some((tokens_of(&tokens, &name.range)?, name.entity_type))).collect();
     let by_start: HashMap<usize, (usize, bool)> = names
         .iter()
         .map(|(range, kind)| (range.start, (range.end, !matches!(kind, Some(EntityType::Person | EntityType::Place)))))

@@ -4,7 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use agentd_entities::{
-    EntityType, MAX_MENTIONS, MAX_RELATIONS, MAX_TEXT_BYTES, TaggedName, evaluate, extract, extract_as, fact_key, fact_keys, near_duplicate,
+    EntityType, MAX_MENTIONS, MAX_RELATIONS, MAX_TEXT_BYTES, TaggedName, evaluate, extract, extract_as, fact_key,
+    fact_keys, near_duplicate,
 };
 use proptest::prelude::*;
 

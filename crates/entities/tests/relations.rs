@@ -163,10 +163,10 @@ fn a_name_of_something_else_counts_where_the_lists_know_it() {
         TaggedName { range: at..at + name.len(), entity_type: None }
     };
     let found = agentd_entities::extract(text, &[other("Swift"), other("Zorblax")]).mentions;
-    assert_eq!(found.iter().map(|mention| (&*mention.key, mention.entity_type)).collect::<Vec<_>>(), [(
-        "swift",
-        EntityType::Language
-    )]);
+    assert_eq!(
+        found.iter().map(|mention| (&*mention.key, mention.entity_type)).collect::<Vec<_>>(),
+        [("swift", EntityType::Language)]
+    );
     assert!(agentd_entities::extract(text, &[]).mentions.is_empty());
 }
 

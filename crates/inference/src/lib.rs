@@ -22,10 +22,7 @@ pub mod embedder;
 mod gguf;
 mod local;
 pub mod protocol;
-#[cfg_attr(
-    not(any(feature = "local-model", test)),
-    allow(dead_code, reason = "without an engine nothing is tagged")
-)]
+#[cfg_attr(not(any(feature = "local-model", test)), allow(dead_code, reason = "without an engine nothing is tagged"))]
 mod tagger;
 mod types;
 pub mod worker;

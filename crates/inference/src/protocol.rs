@@ -208,8 +208,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::embedder::{NameKind, NamedSpan};
     use crate::embedder::EmbeddedChunk;
+    use crate::embedder::{NameKind, NamedSpan};
 
     fn any_frame() -> impl Strategy<Value = FromWorker> {
         prop_oneof![
@@ -233,7 +233,11 @@ mod tests {
                     let chunks = vec![EmbeddedChunk { range: 3..7, vector }];
                     let usage = EmbeddingUsage { tokens: 5, seconds: 0.25 };
                     let names = vec![NamedSpan { range: 1..2, kind: NameKind::Place }];
-                    FromWorker::Embedded { id, embedded: EmbeddedText { chunks, left_out: 2, names: Some(names) }, usage }
+                    FromWorker::Embedded {
+                        id,
+                        embedded: EmbeddedText { chunks, left_out: 2, names: Some(names) },
+                        usage,
+                    }
                 }
             ),
         ]

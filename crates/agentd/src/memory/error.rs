@@ -51,7 +51,7 @@ impl DomainError for MemoryError {
             Self::JobRunning { .. } | Self::Overtaken => ErrorKind::Conflict,
             Self::Disabled | Self::ExtractionOff | Self::NoEmbedder { .. } | Self::NoTagger { .. } | Self::Index(_) => {
                 ErrorKind::Unavailable
-            },
+            }
             Self::IndexFolder { .. } => ErrorKind::Internal,
             Self::Agent(error) => error.kind(),
             Self::Store(error) => error.kind(),

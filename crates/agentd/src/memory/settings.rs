@@ -11,10 +11,8 @@ use crate::settings::{ResetGroup, Section, section_patch};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EntityExtraction {
-    /// By the tagger that comes with the daemon.
+    /// By the tagger and the word lists that come with the daemon.
     #[default]
-    Tagger,
-    /// Another name of `tagger`.
     Rules,
     /// By the agent's model, for episodes of agents; by the tagger where it does not answer.
     Llm,

@@ -185,7 +185,8 @@ impl Chunker {
         let start = words.first().map_or(0, |word| word.range.start);
         let end = words.last().map_or(0, |word| word.range.end);
         let tokens = words.iter().flat_map(|word| word.tokens.iter().copied()).collect();
-        let words = words.iter().map(|word| ChunkWord { range: word.range.clone(), tokens: word.tokens.len() }).collect();
+        let words =
+            words.iter().map(|word| ChunkWord { range: word.range.clone(), tokens: word.tokens.len() }).collect();
         Chunk { range: start..end, tokens, words }
     }
 }

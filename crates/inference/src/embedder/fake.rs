@@ -42,6 +42,7 @@ const NAMES: &[(&str, NameKind)] = &[
     ("Ada", NameKind::Person),
     ("Anna Berg", NameKind::Person),
     ("Anna", NameKind::Person),
+    ("Bob Miller", NameKind::Person),
     ("Tom", NameKind::Person),
     ("Microsoft Corp.", NameKind::Organization),
     ("Microsoft, Inc.", NameKind::Organization),
@@ -52,6 +53,7 @@ const NAMES: &[(&str, NameKind)] = &[
     ("Lisbon", NameKind::Place),
     ("Munich", NameKind::Place),
     ("Oslo", NameKind::Place),
+    ("Paris", NameKind::Place),
     ("Rome", NameKind::Place),
 ];
 

@@ -191,7 +191,10 @@ mod tests {
             (0x0000, 0.0),
             (0x7c00, f32::INFINITY),
         ] {
-            assert!((half(bits.to_le_bytes()) - number).abs() <= number.abs() * 1e-6 || half(bits.to_le_bytes()) == number, "{bits:x}");
+            assert!(
+                (half(bits.to_le_bytes()) - number).abs() <= number.abs() * 1e-6 || half(bits.to_le_bytes()) == number,
+                "{bits:x}"
+            );
         }
     }
 

@@ -20,8 +20,7 @@ const fn may_follow(before: Tag, tag: Tag) -> bool {
 /// The sequence of tags with the highest sum of scores (Viterbi).
 pub(crate) fn best_tags(scores: &[[f32; TAGS]]) -> Vec<Tag> {
     let Some((first, rest)) = scores.split_first() else { return Vec::new() };
-    let mut sums: [f32; TAGS] =
-        std::array::from_fn(|tag| if is_further(tag) { f32::NEG_INFINITY } else { first[tag] });
+    let mut sums: [f32; TAGS] = std::array::from_fn(|tag| if is_further(tag) { f32::NEG_INFINITY } else { first[tag] });
     let mut came_from = Vec::with_capacity(rest.len());
     for own in rest {
         let mut best = [0; TAGS];
@@ -78,11 +77,10 @@ mod tests {
         let tags = best_tags(&scores);
         assert_eq!(tags, [1, 2, 5]);
         assert_eq!(names(&tags), [(0, 2, NameKind::Person), (2, 3, NameKind::Place)]);
-        assert_eq!(names(&[1, 1, 0, 3, 4, 4]), [
-            (0, 1, NameKind::Person),
-            (1, 2, NameKind::Person),
-            (3, 6, NameKind::Organization)
-        ]);
+        assert_eq!(
+            names(&[1, 1, 0, 3, 4, 4]),
+            [(0, 1, NameKind::Person), (1, 2, NameKind::Person), (3, 6, NameKind::Organization)]
+        );
         assert!(best_tags(&[]).is_empty());
     }
 

@@ -34,7 +34,8 @@ mod tests {
         for text in ["Ich wohne in Köln und arbeite bei Bosch.", "Anna ist nicht da", "WIR FAHREN NACH WIEN"] {
             assert!(is_german(text), "{text}");
         }
-        for text in ["I live in Cologne.", "Anna works at Bosch", "", "東京", "The Volkswagen was in Berlin with us"] {
+        for text in ["I live in Cologne.", "Anna works at Bosch", "", "東京", "The Volkswagen was in Berlin with us"]
+        {
             assert!(!is_german(text), "{text}");
         }
     }

@@ -71,8 +71,10 @@ impl Tagger {
     /// Whether these are the vectors of the probe by the embedder that the networks were trained with: means over its
     /// words, two of [`DIMENSIONS`] numbers.
     pub(crate) fn fits(vectors: &[f32]) -> bool {
-        let known: Vec<f32> =
-            PROBE_VECTORS.chunks_exact(4).map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])).collect();
+        let known: Vec<f32> = PROBE_VECTORS
+            .chunks_exact(4)
+            .map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+            .collect();
         let layers = known.chunks_exact(DIMENSIONS).zip(vectors.chunks_exact(DIMENSIONS));
         known.len() == vectors.len() && layers.clone().all(|(one, other)| cosine(one, other) >= MIN_PROBE_COSINE)
     }
@@ -115,7 +117,12 @@ fn cosine(one: &[f32], other: &[f32]) -> f32 {
 
 /// Adds the names of a chunk to those of the chunks before. Of what two chunks share, the first half is read in the
 /// earlier one, where more precedes it.
-pub(crate) fn append(names: &mut Vec<NamedSpan>, before: Option<&Range<usize>>, chunk: &Range<usize>, new: Vec<NamedSpan>) {
+pub(crate) fn append(
+    names: &mut Vec<NamedSpan>,
+    before: Option<&Range<usize>>,
+    chunk: &Range<usize>,
+    new: Vec<NamedSpan>,
+) {
     let border = match before {
         Some(before) if before.end > chunk.start => usize::midpoint(before.end, chunk.start),
         _ => chunk.start,

@@ -47,7 +47,9 @@ fn words_and_shapes_are_those_of_the_training() {
         let words = cut(&example);
         let found: Vec<&str> = words.iter().map(|word| &example.text[word.range.clone()]).collect();
         assert_eq!(found, example.words, "{}", example.text);
-        for ((mut shape, expected), word) in shape::shapes(&example.text, &words).into_iter().zip(&example.shapes).zip(found) {
+        for ((mut shape, expected), word) in
+            shape::shapes(&example.text, &words).into_iter().zip(&example.shapes).zip(found)
+        {
             shape.sort_unstable();
             assert_eq!(&shape, expected, "{word} in {}", example.text);
         }

@@ -27,12 +27,7 @@ pub(crate) struct Word {
 
 /// Cuts the words of a chunk further. What the tokenizer cuts in another way stays whole, so that every token belongs
 /// to one word.
-pub(crate) fn words(
-    text: &str,
-    chunk: &[ChunkWord],
-    row: &[i32],
-    tokenize: &dyn Fn(&str, &mut Vec<i32>),
-) -> Vec<Word> {
+pub(crate) fn words(text: &str, chunk: &[ChunkWord], row: &[i32], tokenize: &dyn Fn(&str, &mut Vec<i32>)) -> Vec<Word> {
     let mut words = Vec::new();
     let mut at = 0;
     let mut tokens = Vec::new();

@@ -161,9 +161,7 @@ impl Memory {
         let names = embedded.as_ref().and_then(|embedded| embedded.names.as_deref());
         let found = match self.rules().entity_extraction {
             EntityExtraction::Off => None,
-            EntityExtraction::Tagger | EntityExtraction::Rules | EntityExtraction::Llm => {
-                names.map(|names| find_entities(&new.content, names))
-            }
+            EntityExtraction::Rules | EntityExtraction::Llm => names.map(|names| find_entities(&new.content, names)),
         };
         let facts = match &new.agent_id {
             Some(_) => agentd_entities::fact_keys(&new.content, names.unwrap_or_default(), None),
@@ -208,7 +206,7 @@ impl Memory {
         if !episodes::insert_episode(tx, &mut episode, prepared.origin.as_deref(), &mut counts).await? {
             return Ok(None);
         }
-        if let Some(Embedded { model, vectors }) = &prepared.embedded {
+        if let Some(Embedded { model, vectors, .. }) = &prepared.embedded {
             vectors::replace_vectors(tx, episode.number, model, vectors).await?;
         }
         if let Some(found) = &prepared.found {

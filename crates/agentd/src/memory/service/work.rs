@@ -16,8 +16,8 @@ use crate::memory::settings::EntityExtraction;
 use crate::memory::source::ConversationRef;
 use crate::memory::store::conversations::{self, ConversationProgress};
 use crate::memory::store::counts::count_episodes;
-use crate::memory::store::jobs::{self, JobRow};
 use crate::memory::store::entities::{self, Found};
+use crate::memory::store::jobs::{self, JobRow};
 use crate::memory::store::{episodes, vectors};
 use crate::runtime::WorkerReport;
 
