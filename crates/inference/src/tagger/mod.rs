@@ -68,15 +68,22 @@ impl Tagger {
         Some(Self { english: Network::read(ENGLISH)?, german: Network::read(GERMAN)? })
     }
 
-    /// Whether these are the vectors of the probe by the embedder that the networks were trained with: means over its
-    /// words, two of [`DIMENSIONS`] numbers.
+    /// Whether these are the vectors of the probe by the embedder that the networks were trained with. `vectors` has
+    /// two of [`DIMENSIONS`] numbers for each word.
     pub(crate) fn fits(vectors: &[f32]) -> bool {
         let known: Vec<f32> = PROBE_VECTORS
             .chunks_exact(4)
             .map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
             .collect();
-        let layers = known.chunks_exact(DIMENSIONS).zip(vectors.chunks_exact(DIMENSIONS));
-        known.len() == vectors.len() && layers.clone().all(|(one, other)| cosine(one, other) >= MIN_PROBE_COSINE)
+        // Has the direction of their mean.
+        let mut sum = vec![0.0; 2 * DIMENSIONS];
+        for word in vectors.chunks_exact(2 * DIMENSIONS) {
+            for (sum, number) in sum.iter_mut().zip(word) {
+                *sum += number;
+            }
+        }
+        let mut layers = known.chunks_exact(DIMENSIONS).zip(sum.chunks_exact(DIMENSIONS));
+        known.len() == sum.len() && layers.all(|(one, other)| cosine(one, other) >= MIN_PROBE_COSINE)
     }
 
     /// The names among `words` of `text`. `vectors` has two of [`DIMENSIONS`] numbers for each word.
