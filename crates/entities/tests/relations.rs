@@ -173,7 +173,8 @@ fn a_name_of_something_else_counts_where_the_lists_know_it() {
 #[test]
 fn spans_that_do_not_fit_the_text_are_left_out() {
     let name = |range| TaggedName { range, entity_type: Some(EntityType::Person) };
-    for range in [0..0, 2..4, 3..99, 90..99, 0..99, 5..2] {
+    let reversed = std::ops::Range { start: 5, end: 2 };
+    for range in [0..0, 2..4, 3..99, 90..99, 0..99, reversed] {
         let _ = agentd_entities::extract("Änna met. Tom", &[name(range)]);
     }
 }
