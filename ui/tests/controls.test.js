@@ -60,13 +60,13 @@ const outline = () =>
 test('text and tool calls keep their order over a reload', async () => {
   await newConversation();
   await say('two steps');
-  await page.getByText('Both are written.').waitFor();
+  await replies().last().getByText('Both are written.').waitFor();
   await settled();
   const expected = ['First the plan.', 'write_file', 'Then the report.', 'write_file', 'Both are written.'];
   // The texts inside a card are its input and output, which have no `summary` of their own.
   assert.deepEqual((await outline()).filter((text) => expected.includes(text)), expected);
   await page.reload();
-  await page.getByText('Both are written.').waitFor();
+  await replies().last().getByText('Both are written.').waitFor();
   assert.deepEqual((await outline()).filter((text) => expected.includes(text)), expected);
   const cards = await replies().last().locator('summary').allInnerTexts();
   assert.equal(cards.length, 2);

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use agentd_base::Timestamp;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::agents::AgentId;
@@ -119,19 +119,10 @@ impl Live {
     }
 }
 
-type Turns = HashMap<SessionId, Arc<Live>>;
-
-fn check_room(turns: &Turns) -> Result<(), EngineError> {
-    match turns.len() < MAX_TURNS {
-        true => Ok(()),
-        false => Err(EngineError::TooManyTurns { limit: MAX_TURNS }),
-    }
-}
-
 /// Every turn that runs here.
 #[derive(Debug)]
 pub(super) struct LiveTurns {
-    turns: Mutex<Turns>,
+    turns: Mutex<HashMap<SessionId, Arc<Live>>>,
     count: watch::Sender<usize>,
 }
 
@@ -165,36 +156,21 @@ impl Drop for RunningTurn {
 }
 
 impl LiveTurns {
-    /// Registers a new turn.
+    /// Registers a turn, in place of the part of it that parked it and is about to end.
     ///
     /// # Errors
     /// `TooManyTurns`.
     pub(super) fn enter(self: &Arc<Self>, id: &SessionId, agent_id: &AgentId) -> Result<RunningTurn, EngineError> {
-        let turns = self.turns.lock();
-        check_room(&turns)?;
-        Ok(self.register(turns, id, agent_id))
-    }
-
-    /// Whether another turn may begin.
-    ///
-    /// # Errors
-    /// `TooManyTurns`.
-    pub(super) fn check_room(&self) -> Result<(), EngineError> {
-        check_room(&self.turns.lock())
-    }
-
-    /// Registers a turn that goes on. Only for who has claimed it: this takes the place of whoever ran it before.
-    pub(super) fn resume(self: &Arc<Self>, id: &SessionId, agent_id: &AgentId) -> RunningTurn {
-        self.register(self.turns.lock(), id, agent_id)
-    }
-
-    fn register(self: &Arc<Self>, mut turns: MutexGuard<'_, Turns>, id: &SessionId, agent_id: &AgentId) -> RunningTurn {
+        let mut turns = self.turns.lock();
+        if turns.len() >= MAX_TURNS {
+            return Err(EngineError::TooManyTurns { limit: MAX_TURNS });
+        }
         let live = Arc::new(Live::new(agent_id.clone()));
         turns.insert(id.clone(), Arc::clone(&live));
         let count = turns.len();
         drop(turns);
         self.count.send_replace(count);
-        RunningTurn { turns: Arc::clone(self), id: id.clone(), live }
+        Ok(RunningTurn { turns: Arc::clone(self), id: id.clone(), live })
     }
 
     pub(super) fn find(&self, id: &SessionId) -> Option<Arc<Live>> {
@@ -249,7 +225,7 @@ mod tests {
         let turns = Arc::new(LiveTurns::default());
         let (id, agent) = ("sess_1".into(), "agent_1".into());
         let parked = turns.enter(&id, &agent).unwrap();
-        let resumed = turns.resume(&id, &agent);
+        let resumed = turns.enter(&id, &agent).unwrap();
         drop(parked);
         assert!(Arc::ptr_eq(&turns.find(&id).unwrap(), &resumed.live));
         assert_eq!(turns.count(), 1);

@@ -120,6 +120,8 @@ pub(in crate::engine) async fn wake(engine: &Arc<EngineState>, id: &SessionId) -
     if engine.context.draining.is_cancelled() {
         return Ok(false);
     }
+    // A second one that wakes the same turn sees that it was claimed, and does not touch its place among those that run.
+    let waking = engine.waking.lock().await;
     let mut read = engine.context.db.read().await?;
     let Some(session) = store::find_session(&mut read, id).await? else { return Ok(false) };
     let Some(state) = store::parked::find_state(&mut read, id).await? else { return Ok(false) };
@@ -127,7 +129,8 @@ pub(in crate::engine) async fn wake(engine: &Arc<EngineState>, id: &SessionId) -
     if session.waiting_since.is_none() {
         return Ok(false);
     }
-    engine.live.check_room()?;
+    // Before it is claimed: what is ours and does not run is taken for abandoned.
+    let running = engine.live.enter(id, &session.agent_id)?;
     let owner = engine.holder.as_str().to_owned();
     let claimed = id.clone();
     let is_ours = engine
@@ -138,7 +141,7 @@ pub(in crate::engine) async fn wake(engine: &Arc<EngineState>, id: &SessionId) -
     if !is_ours {
         return Ok(false);
     }
-    let running = engine.live.resume(id, &session.agent_id);
+    drop(waking);
     engine.supervise();
     let session = Session { owner: engine.holder.as_str().to_owned(), waiting_since: None, ..session };
     let (place, span) = (session.trace.turn(), turn_span(&session));
