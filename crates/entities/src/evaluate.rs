@@ -240,7 +240,7 @@ pub fn evaluate(text: &str) -> Evaluation {
     let has_date = (0..tokens.tokens.len()).any(|at| dates::date_at(&tokens, at).is_some());
     added += if has_date { 0.10 } else { 0.0 };
     let names = proper_names::inside_sentences(&tokens).into_iter();
-    // What the lists know counts as what it is.
+    // Entries of the word lists count as topics.
     let is_topic =
         |start: usize| topics.iter().any(|topic| Some(topic.range.start) == tokens.get(start).map(|t| t.start));
     let names = names.take(MAX_COUNTED).filter(|name| !is_topic(name.start)).map(|name| tokens.key_of(name));

@@ -1,4 +1,4 @@
-//! Which matches of the word lists count: software and topics, which the tagger does not look for.
+//! Selects matches of the word lists (software and topics), which the tagger does not find.
 //!
 //! | rule of the entry | asks for |
 //! |---|---|
@@ -14,10 +14,10 @@ use crate::extract::Candidate;
 use crate::gazetteer::{Entry, Match, Rule, gazetteer};
 use crate::text::{Case, Kind, Text};
 
-/// How far around a word one that supports or excludes it is looked for, in tokens: what keeps the time linear in one
-/// endless sentence.
+/// Distance within which a supporting or excluding word is searched, in tokens. Keeps the time linear in one endless
+/// sentence.
 const WINDOW_TOKENS: usize = 16;
-/// A sentence of at least so many words may be in title case.
+/// Minimum number of words of a sentence in title case.
 const TITLE_CASE_MIN_WORDS: usize = 3;
 
 #[derive(Debug, Clone, Copy, Default)]

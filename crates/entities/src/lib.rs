@@ -1,6 +1,5 @@
-//! What a text is about: entities, from the names that a tagger found and word lists of software and topics, and their
-//! relations; and what memory needs beside them: clusters of vectors with telling labels, repeated
-//! texts, simple facts, and how much a text matters.
+//! Entities of a text, from tagged names and word lists of software and topics, and their relations. Also clusters of
+//! vectors with labels, repeated texts, simple facts, and the importance of a text.
 //!
 //! Invariants
 //! - Pure functions: no IO, no clock, no randomness; one input has one answer, on every machine.

@@ -144,7 +144,7 @@ impl Drop for RunningTurn {
     fn drop(&mut self) {
         let left = {
             let mut turns = self.turns.turns.lock();
-            // A parked turn may go on under the same id before the part that parked it has ended.
+            // A parked turn may resume under the same id before the task that parked it has ended.
             if turns.get(&self.id).is_some_and(|live| Arc::ptr_eq(live, &self.live)) {
                 turns.remove(&self.id);
             }
@@ -156,7 +156,7 @@ impl Drop for RunningTurn {
 }
 
 impl LiveTurns {
-    /// Registers a turn, in place of the part of it that parked it and is about to end.
+    /// Registers a turn. Replaces the entry of the task that parked it, which is about to end.
     ///
     /// # Errors
     /// `TooManyTurns`.

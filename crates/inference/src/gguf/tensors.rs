@@ -1,4 +1,4 @@
-//! Rows of the tensors in a GGUF file, read where they lie.
+//! Reads single rows of tensors from a GGUF file.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -15,7 +15,7 @@ const ALIGNMENT: &str = "general.alignment";
 const DEFAULT_ALIGNMENT: u64 = 32;
 const UNSIGNED: u32 = 4;
 
-/// How numbers are stored.
+/// Encoding of a tensor's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Single,
@@ -37,7 +37,7 @@ pub(crate) struct Table {
     rows: u64,
 }
 
-/// Counts what is read.
+/// Counts the bytes that were read.
 struct Counted<R> {
     inner: R,
     bytes: u64,

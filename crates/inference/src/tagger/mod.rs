@@ -9,7 +9,7 @@
 //! Invariants: the networks fit one embedder alone, so another model has no tagger ([`Tagger::fits`]); names do not
 //! overlap and stand in the order of the text.
 //!
-//! Deliberately absent: what is done with names (keys, relations), and dates.
+//! Not part of this module: keys and relations of names (crate `agentd-entities`), and dates.
 
 mod decode;
 mod language;
@@ -29,15 +29,15 @@ pub(crate) use words::{Word, words};
 
 const ENGLISH: &[u8] = include_bytes!("names-en.bin");
 const GERMAN: &[u8] = include_bytes!("names-de.bin");
-/// What the default embedder makes of [`PROBE`]: the mean vectors before the first and after the last layer.
+/// Mean vectors of [`PROBE`] from the default embedder, before the first and after the last layer.
 const PROBE_VECTORS: &[u8] = include_bytes!("probe.bin");
 
-/// The text by which the embedder is recognized that the networks were trained with.
+/// Text whose vectors identify the embedder that the networks were trained with.
 pub(crate) const PROBE: &str = "Anna works at Siemens in Berlin.";
-/// A model whose vectors of the probe differ more is another one. Rounding to eight bits leaves 0.999.
+/// Minimum cosine between the vectors of the probe and [`PROBE_VECTORS`]. Rounding to eight bits leaves 0.999.
 const MIN_PROBE_COSINE: f32 = 0.99;
 
-/// What a name is of.
+/// Kind of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NameKind {
@@ -51,7 +51,7 @@ pub enum NameKind {
 /// A name in a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedSpan {
-    /// Where it stands in the text, in bytes.
+    /// Byte range in the text.
     pub range: Range<usize>,
     pub kind: NameKind,
 }
@@ -63,7 +63,7 @@ pub(crate) struct Tagger {
 }
 
 impl Tagger {
-    /// `None` if the networks that are compiled in are of another form, which a test excludes.
+    /// `None` if the embedded networks have another format, which a test excludes.
     pub(crate) fn new() -> Option<Self> {
         Some(Self { english: Network::read(ENGLISH)?, german: Network::read(GERMAN)? })
     }
@@ -75,7 +75,7 @@ impl Tagger {
             .chunks_exact(4)
             .map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
             .collect();
-        // Has the direction of their mean.
+        // The sum has the direction of the mean, and the cosine ignores the length.
         let mut sum = vec![0.0; 2 * DIMENSIONS];
         for word in vectors.chunks_exact(2 * DIMENSIONS) {
             for (sum, number) in sum.iter_mut().zip(word) {

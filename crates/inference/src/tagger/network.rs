@@ -10,7 +10,7 @@ use crate::embedder::DIMENSIONS;
 use crate::tagger::shape::SHAPES;
 
 const MAGIC: &[u8] = b"agentd names 1\n\0";
-/// Nothing, and the first and further words of four kinds of names.
+/// Number of tags: none, and the first and further words of four kinds of names.
 pub(crate) const TAGS: usize = 9;
 const HIDDEN: usize = 128;
 /// A word and its neighbours.
@@ -73,7 +73,7 @@ impl Network {
         let mut hidden = vec![self.bias; shapes.len()];
         for (index, vector) in vectors.chunks_exact(LAYERS * DIMENSIONS).enumerate() {
             for role in 0..ROLES {
-                // What a word is the one before of is the one after it.
+                // This word is the predecessor of the next word and the successor of the previous one.
                 let Some(sum) = (index + 1).checked_sub(role).and_then(|at| hidden.get_mut(at)) else { continue };
                 for (layer, part) in vector.chunks_exact(DIMENSIONS).enumerate() {
                     self.add_block(role * LAYERS + layer, part, sum);

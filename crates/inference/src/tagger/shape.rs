@@ -1,5 +1,4 @@
-//! What the letters of words look like: the features that the vectors do not hold, which are the same for `Anna` and
-//! `anna`.
+//! Case and shape features of words. The embedder ignores case, so its vectors are the same for `Anna` and `anna`.
 //!
 //! `scripts/tagger/words.py` computes the same for the training.
 

@@ -120,7 +120,8 @@ pub(in crate::engine) async fn wake(engine: &Arc<EngineState>, id: &SessionId) -
     if engine.context.draining.is_cancelled() {
         return Ok(false);
     }
-    // A second one that wakes the same turn sees that it was claimed, and does not touch its place among those that run.
+    // A concurrent caller for the same turn must see the claim before it registers the turn, since registering replaces
+    // the entry of the running one.
     let waking = engine.waking.lock().await;
     let mut read = engine.context.db.read().await?;
     let Some(session) = store::find_session(&mut read, id).await? else { return Ok(false) };
@@ -129,7 +130,7 @@ pub(in crate::engine) async fn wake(engine: &Arc<EngineState>, id: &SessionId) -
     if session.waiting_since.is_none() {
         return Ok(false);
     }
-    // Before it is claimed: what is ours and does not run is taken for abandoned.
+    // Register before claiming: `interrupt_abandoned` treats a claimed turn that is not registered as abandoned.
     let running = engine.live.enter(id, &session.agent_id)?;
     let owner = engine.holder.as_str().to_owned();
     let claimed = id.clone();

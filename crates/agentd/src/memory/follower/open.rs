@@ -68,14 +68,14 @@ impl Follower {
     }
 }
 
-/// Daemons that share a data directory have an index each; more than these would be a mistake.
+/// Maximum number of daemons that share a data directory, each with its own index.
 const FOLDERS: usize = 64;
-/// Attempts before another folder is made: a daemon that is ending lets go of its folder within a second, and
-/// building another index takes longer.
+/// Attempts before a new folder is created. A daemon that is shutting down releases its folder within a second, which
+/// is faster than building another index.
 const ATTEMPTS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Opens the first folder that no other daemon uses. Only the last attempt makes another beside those in use.
+/// Opens the first folder that no other daemon uses. Only the last attempt creates a folder beside existing ones.
 fn open_free(folder: &Path, options: &IndexOptions, attempts: u32) -> Result<(Index, Opened), IndexError> {
     let mut last = IndexError::Locked(folder.to_owned());
     for attempt in 1..=attempts {
@@ -110,7 +110,7 @@ mod tests {
             opening.join().unwrap()
         });
         assert!(opened.is_ok() && !folder.path().join("1").exists());
-        // One that goes on is not waited for forever.
+        // A daemon that keeps running is not waited for.
         let another = open_free(folder.path(), &options, 2);
         assert!(another.is_ok() && folder.path().join("1").exists());
     }

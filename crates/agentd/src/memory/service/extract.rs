@@ -25,7 +25,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// Agents that are asked in vain, before others are tried later.
 const SILENT_AGENTS: usize = 5;
 
-const RULES: &str = "You find entities in a text. Answer with one JSON object and nothing else: {\"entities\": [{\"name\": \
+const PROMPT: &str = "You find entities in a text. Answer with one JSON object and nothing else: {\"entities\": [{\"name\": \
     …, \"type\": …}], \"relations\": [{\"source\": name, \"target\": name, \"type\": …}]}. A name stands in the text as you \
     write it. Types of entities: language, framework, tool, concept, person, organization, place. Types of \
     relations: uses, prefers, dislikes, works_at, studies_at, lives_in, born_in, visited, knows, part_of, located_in, \
@@ -124,7 +124,7 @@ impl Memory {
             };
             let text: String = content.chars().take(TEXT_CHARACTERS).collect();
             // Without an answer the tagger's findings stay, and it is asked again later.
-            match self.ask_model(agent, RULES, serde_json::Value::String(text).to_string()).await {
+            match self.ask_model(agent, PROMPT, serde_json::Value::String(text).to_string()).await {
                 None => {
                     *self.0.extract_again.lock() = Some(now + SILENCE);
                     silent.push(id);

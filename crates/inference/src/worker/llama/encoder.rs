@@ -85,7 +85,7 @@ fn check(path: &Path, model: &LlamaModel, configuration: &EmbedderConfiguration)
 }
 
 impl LoadedEncoder<'_> {
-    /// The tagger, if the model is the one that it was trained with.
+    /// The tagger, or `None` if it was trained with another model.
     fn name_finder(&self, configuration: &EmbedderConfiguration) -> Result<Option<NameFinder>, LocalError> {
         let (Some(tagger), Ok(pieces)) = (Tagger::new(), WordPieces::open(&configuration.model_path)) else {
             return Ok(None);
@@ -160,7 +160,7 @@ impl Encoder for LlamaEncoder<'_> {
 }
 
 impl LlamaEncoder<'_> {
-    /// What became of a token of the row that was encoded last.
+    /// Output vector of a token of the row that was encoded last.
     fn token_vector(&self, position: usize) -> Result<&[f32], LocalError> {
         let found = i32::try_from(position).ok().and_then(|position| self.context.embeddings_ith(position).ok());
         found
@@ -196,7 +196,7 @@ impl LlamaEncoder<'_> {
         let first = pieces.vectors(row).map_err(|error| internal(format!("the model file cannot be read: {error}")))?;
         let mut last = Vec::with_capacity(first.len());
         for place in 0..row.len() {
-            // Behind the token that begins every row.
+            // The first position is the token that begins every row.
             last.extend_from_slice(self.token_vector(place + 1)?);
         }
         Ok(tagger::word_vectors(words, &first, &last))

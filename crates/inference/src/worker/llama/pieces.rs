@@ -1,5 +1,5 @@
-//! The vectors of word pieces by themselves, before the first layer: read from the model file, since the engine does
-//! not give them out.
+//! Input vectors of word pieces, before the first layer. Read from the model file, since the engine does not expose
+//! them.
 
 use std::collections::HashMap;
 use std::io;
@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::embedder::DIMENSIONS;
 use crate::gguf::tensors::{Table, open_tables};
 
-/// What the model was trained with.
+/// Epsilon of layer normalization in the model.
 const EPSILON: f64 = 1e-12;
 
 /// The rows of the vocabulary stay in the file: a chunk needs a few hundred of 30,000.
