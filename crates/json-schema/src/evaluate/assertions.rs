@@ -226,9 +226,14 @@ fn is_multiple(number: &Number, step: &Number) -> bool {
         return step == 0 || number % step == 0;
     }
     let (Some(number), Some(step)) = (number.as_f64(), step.as_f64()) else { return true };
-    // A tenth is no float: 0.3 counts as three of them.
     let quotient = number / step;
-    step <= 0.0
-        || !quotient.is_finite()
-        || (quotient - quotient.round()).abs() <= (1e-9 * quotient.abs()).clamp(1e-9, 1e-6)
+    if step <= 0.0 {
+        true
+    } else if quotient.is_finite() {
+        // A tenth is no float: 0.3 counts as three of them.
+        (quotient - quotient.round()).abs() <= (1e-9 * quotient.abs()).clamp(1e-9, 1e-6)
+    } else {
+        // The remainder is exact where the quotient overflows.
+        number % step == 0.0
+    }
 }
