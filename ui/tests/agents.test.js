@@ -15,13 +15,20 @@ let it;
 let call, dialog, page, row, show;
 let expert;
 
-/** A vendor that answers anything, and proposes other instructions when it is asked what it learned. */
+const ENTITIES = {
+  entities: [{ name: 'Rust', type: 'language' }, { name: 'PostgreSQL', type: 'tool' }, { name: 'Ada', type: 'person' }],
+  relations: [{ source: 'Ada', target: 'Rust', type: 'uses' }, { source: 'Rust', target: 'PostgreSQL', type: 'uses' }],
+};
+
+/** A vendor that answers anything, proposes other instructions when it is asked what it learned, and finds entities. */
 async function startVendor() {
   const server = createServer((request, response) => {
     let body = '';
     request.on('data', (chunk) => (body += chunk));
     request.on('end', () => {
-      const content = /REASON:/.test(body) ? `REASON: Short answers are liked.\nINSTRUCTIONS:\n${PROPOSED}` : 'Noted.';
+      const content = /REASON:/.test(body)
+        ? `REASON: Short answers are liked.\nINSTRUCTIONS:\n${PROPOSED}`
+        : /You find entities/.test(body) ? JSON.stringify(ENTITIES) : 'Noted.';
       const send = (data) => response.write(`data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'fake-model', ...data })}\n\n`);
       response.writeHead(200, { 'Content-Type': 'text/event-stream' });
       send({ choices: [{ index: 0, delta: { role: 'assistant', content }, finish_reason: null }] });
@@ -198,7 +205,16 @@ test('without an embedding model a search says that it went by words, and one by
   await page.getByRole('alert').waitFor();
 });
 
+test('without an embedding model the graph says why it is empty', async () => {
+  await show('/memory/graph');
+  await page.getByText(/Episodes are not searched for people and things: .*`entity_extraction` to `llm`/).waitFor();
+});
+
 test('the list of the graph says what its drawing says', async () => {
+  await call('PUT', '/api/settings/memory', { entity_extraction: 'llm' });
+  for (const end = Date.now() + 30_000; (await call('GET', '/api/memory/stats')).total_entities < 3; await page.waitForTimeout(100)) {
+    assert.ok(Date.now() < end, 'no entities were found');
+  }
   await show('/memory/graph');
   await page.locator('canvas').first().waitFor();
   await page.getByRole('tab', { name: 'List' }).click();

@@ -1,7 +1,8 @@
-//! Finding entities: precision, recall and F1 of the tagger on the labelled messages of `scripts/tagger/chat-en.txt`, as
-//! they are and in lower case; throughput of the word lists on ordinary text and on floods of what is worst for them;
+//! Finding entities: precision, recall and F1 of the tagger on the labelled messages of `scripts/tagger/chat-en.txt` and
+//! `chat-fresh-en.txt`, as they are and in lower case; throughput of the word lists on ordinary text and on floods of what is worst for them;
 //! and the clustering of 100,000 vectors. Reference for the throughput: reading the same text as words
-//! (`split_whitespace`), in the same run. `--verbose` shows what was wrong. The tagger needs the embedding model:
+//! (`split_whitespace`), in the same run. `--verbose` shows what was wrong, and `--labelled FILE` measures the
+//! messages of another file alone. The tagger needs the embedding model:
 //!
 //!     cargo run --release -p agentd-bench --features local-model --bin entities -- MODEL.gguf [--verbose]
 
@@ -25,7 +26,11 @@ use agentd_inference::{LocalEmbedder, worker};
 use agentd_process::Spawner;
 
 const WORKER: &str = "inference-worker";
-const LABELLED: &str = include_str!("../../../scripts/tagger/chat-en.txt");
+const LABELLED: [(&str, &str); 2] = [
+    ("chat-en.txt", include_str!("../../../scripts/tagger/chat-en.txt")),
+    ("chat-fresh-en.txt", include_str!("../../../scripts/tagger/chat-fresh-en.txt")),
+];
+const MESSAGES_PER_CALL: usize = 200;
 const REPEATS: usize = 5;
 const VECTORS: usize = 100_000;
 const DIMENSIONS: usize = 384;
@@ -64,7 +69,7 @@ const FLOODS: &[&str] = &[
 /// A message and the names in it.
 struct Message {
     text: String,
-    labels: Vec<(Range<usize>, &'static str)>,
+    labels: Vec<(Range<usize>, String)>,
 }
 
 /// Counts of names.
@@ -81,31 +86,37 @@ fn main() -> ExitCode {
         return worker::run(&Clock::system());
     }
     let is_verbose = arguments.iter().any(|argument| argument == "--verbose");
-    let messages = messages();
+    let sets: Vec<(&str, Vec<Message>)> = LABELLED.map(|(name, text)| (name, messages(text))).into();
+    let other = arguments.iter().skip_while(|argument| *argument != "--labelled").nth(1);
     match arguments.first().map(PathBuf::from).filter(|path| path.is_file()) {
         Some(model) => {
             let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-            runtime.block_on(quality(model, &messages, is_verbose));
+            if let Some(file) = other {
+                let messages = messages(&std::fs::read_to_string(file).expect("a file of messages"));
+                runtime.block_on(quality(model, &[(file, messages)], is_verbose));
+                return ExitCode::SUCCESS;
+            }
+            runtime.block_on(quality(model, &sets, is_verbose));
         }
         None => println!("without an embedding model as the first argument nothing is tagged"),
     }
-    throughput(&messages);
+    throughput(&sets[0].1);
     clustering();
     ExitCode::SUCCESS
 }
 
-fn messages() -> Vec<Message> {
-    LABELLED.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(message).collect()
+fn messages(labelled: &str) -> Vec<Message> {
+    labelled.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(message).collect()
 }
 
-fn message(line: &'static str) -> Message {
+fn message(line: &str) -> Message {
     let (mut text, mut labels) = (String::new(), Vec::new());
     let mut rest = line;
     while let Some((before, after)) = rest.split_once('[') {
         text.push_str(before);
         let Some((label, after)) = after.split_once(']') else { break };
         let (name, kind) = label.split_once('|').expect("a name and its type");
-        labels.push((text.len()..text.len() + name.len(), kind));
+        labels.push((text.len()..text.len() + name.len(), kind.to_owned()));
         text.push_str(name);
         rest = after;
     }
@@ -113,52 +124,63 @@ fn message(line: &'static str) -> Message {
     Message { text, labels }
 }
 
-async fn quality(model: PathBuf, messages: &[Message], is_verbose: bool) {
+async fn quality(model: PathBuf, sets: &[(&str, Vec<Message>)], is_verbose: bool) {
     let program = std::env::current_exe().expect("the path of this program");
     let spawner = Spawner::start().expect("a thread");
     let options = EmbedderOptions::new(vec![model], program, vec![WORKER.into()], spawner, Entropy::system());
     let embedder = LocalEmbedder::new(options);
-    for (name, is_lowered) in [("as they are", false), ("in lower case", true)] {
-        // Only where no letter changes its length the labels stay where they are.
+    for (set, messages) in sets {
+        for is_lowered in [false, true] {
+            let started = Instant::now();
+            let scores = scores(&embedder, messages, is_lowered, is_verbose).await;
+            let form = if is_lowered { "in lower case" } else { "as they are" };
+            println!("{set}, {} messages {form}, {:.0} ms", messages.len(), started.elapsed().as_secs_f64() * 1e3);
+            println!("  {:<14} {:>9} {:>9} {:>9} {:>9}", "type", "labels", "precision", "recall", "F1");
+            let mut all = Score::default();
+            for (kind, score) in scores {
+                row(&kind, score);
+                all = Score {
+                    right: all.right + score.right,
+                    wrong: all.wrong + score.wrong,
+                    missed: all.missed + score.missed,
+                };
+            }
+            row("all", all);
+        }
+    }
+}
+
+async fn scores(
+    embedder: &LocalEmbedder,
+    messages: &[Message],
+    is_lowered: bool,
+    is_verbose: bool,
+) -> BTreeMap<String, Score> {
+    let mut scores: BTreeMap<String, Score> = BTreeMap::new();
+    for messages in messages.chunks(MESSAGES_PER_CALL) {
+        // Labels stay where they are only where no letter changes its length.
         let text = |message: &Message| {
             if is_lowered { message.text.to_lowercase() } else { message.text.clone() }
         };
-        let texts: Vec<String> = messages.iter().map(text).collect();
-        let started = Instant::now();
-        let embedded = embedder.embed_texts(texts).await.expect("names");
-        let took = started.elapsed();
-        let mut scores: BTreeMap<&str, Score> = BTreeMap::new();
+        let embedded = embedder.embed_texts(messages.iter().map(text).collect()).await.expect("names");
         for (message, embedded) in messages.iter().zip(embedded) {
             let names = embedded.names.unwrap_or_default();
-            let found: Vec<_> = names.into_iter().filter_map(|name| Some((name.range, type_of(name.kind)?))).collect();
+            let found: Vec<(Range<usize>, String)> =
+                names.into_iter().filter_map(|name| Some((name.range, type_of(name.kind)?.to_owned()))).collect();
             for name in &found {
-                let score = scores.entry(name.1).or_default();
+                let score = scores.entry(name.1.clone()).or_default();
                 if message.labels.contains(name) { score.right += 1 } else { score.wrong += 1 }
             }
             for label in message.labels.iter().filter(|label| !found.contains(label)) {
-                scores.entry(label.1).or_default().missed += 1;
+                scores.entry(label.1.clone()).or_default().missed += 1;
             }
             if is_verbose && found != message.labels {
-                println!(
-                    "    {} {:?}",
-                    message.text,
-                    found.iter().map(|n| (&message.text[n.0.clone()], n.1)).collect::<Vec<_>>()
-                );
+                let shown: Vec<_> = found.iter().map(|name| (&message.text[name.0.clone()], &name.1)).collect();
+                println!("    {} {shown:?}", message.text);
             }
         }
-        println!("{} messages {name}, {:.0} ms", messages.len(), took.as_secs_f64() * 1e3);
-        println!("  {:<14} {:>9} {:>9} {:>9} {:>9}", "type", "labels", "precision", "recall", "F1");
-        let mut all = Score::default();
-        for (kind, score) in scores {
-            row(kind, score);
-            all = Score {
-                right: all.right + score.right,
-                wrong: all.wrong + score.wrong,
-                missed: all.missed + score.missed,
-            };
-        }
-        row("all", all);
     }
+    scores
 }
 
 fn type_of(kind: NameKind) -> Option<&'static str> {

@@ -1,6 +1,7 @@
 //! Meanings of texts: the embedder inside, and what is done without it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use agentd_entities::{EntityType, TaggedName};
 use agentd_inference::embedder::{EmbeddedText, Embedder, NameKind, NamedSpan};
@@ -42,6 +43,9 @@ fn tagged(name: NamedSpan) -> TaggedName {
     TaggedName { range: name.range, entity_type }
 }
 
+/// Why there is no tagger although there is a model.
+pub(super) const OTHER_MODEL: &str = "it was made for the default embedding model, and another one is in its place";
+
 /// What a model that was not seen at work yet has to embed.
 const TRIAL: &str = "word";
 
@@ -51,6 +55,8 @@ struct Inner {
     db: Db,
     /// The model that was seen at work last.
     proven: parking_lot::Mutex<Option<String>>,
+    /// Whether the texts that were embedded last came with names; true until one did not.
+    has_tagger: AtomicBool,
 }
 
 /// Cheap to clone.
@@ -59,7 +65,7 @@ pub(super) struct Embedding(Arc<Inner>);
 
 impl Embedding {
     pub(super) fn new(embedder: Arc<dyn Embedder>, db: Db) -> Self {
-        Self(Arc::new(Inner { embedder, db, proven: parking_lot::Mutex::default() }))
+        Self(Arc::new(Inner { embedder, db, proven: parking_lot::Mutex::default(), has_tagger: true.into() }))
     }
 
     pub(super) fn dimensions(&self) -> usize {
@@ -93,6 +99,14 @@ impl Embedding {
         self.0.embedder.model_id().await.err().map(|error| error.message)
     }
 
+    /// Why names are not found in texts; `None` if they are.
+    pub(super) async fn tagger_problem(&self) -> Option<String> {
+        match self.missing().await {
+            Some(problem) => Some(problem),
+            None => (!self.0.has_tagger.load(Ordering::Relaxed)).then(|| OTHER_MODEL.to_owned()),
+        }
+    }
+
     async fn stored_model(&self) -> Result<Option<String>, StoreError> {
         vectors::newest_model(&mut self.0.db.read().await?).await
     }
@@ -121,7 +135,9 @@ impl Embedding {
         if !self.is_proven(&model) {
             self.prove(&model);
         }
-        Ok(embedded.into_iter().map(|text| Embedded::of(text, &model)).collect())
+        let embedded: Vec<Embedded> = embedded.into_iter().map(|text| Embedded::of(text, &model)).collect();
+        self.0.has_tagger.store(embedded.iter().all(|text| text.names.is_some()), Ordering::Relaxed);
+        Ok(embedded)
     }
 
     /// The same for texts that are about to be stored; see [`text`](Self::text).

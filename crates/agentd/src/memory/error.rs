@@ -19,7 +19,10 @@ pub enum MemoryError {
     Disabled,
     #[error("semantic search needs the embedding model, which is not there: {reason}; mode=keyword works without it")]
     NoEmbedder { reason: String },
-    #[error("entities are found by the tagger, which is not available: {reason}")]
+    #[error(
+        "entities are found by a tagger that needs the default embedding model: {reason}; add that model, or set \
+         `entity_extraction` to `llm`"
+    )]
     NoTagger { reason: String },
     #[error("the search index could not be read; it is built anew from the stored episodes, try again in a moment")]
     Index(#[source] agentd_search_index::IndexError),

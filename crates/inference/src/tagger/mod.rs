@@ -3,7 +3,8 @@
 //!
 //! Each word is given by the mean vectors of its word pieces before the first and after the last layer, the same of
 //! its neighbours, and what its letters look like ([`shape`]). One hidden layer scores nine tags, and the best
-//! sequence that is possible is taken ([`decode`]). English and German have a network each; other languages take the
+//! sequence that is possible is taken ([`decode`]). Words that prove more than the network knows correct borders and kinds
+//! ([`cues`]). English and German have a network each; other languages take the
 //! English one. `scripts/tagger` trains them, and says on what.
 //!
 //! Invariants: the networks fit one embedder alone, so another model has no tagger ([`Tagger::fits`]); names do not
@@ -11,6 +12,7 @@
 //!
 //! Not part of this module: keys and relations of names (crate `agentd-entities`), and dates.
 
+mod cues;
 mod decode;
 mod language;
 mod network;
@@ -96,7 +98,7 @@ impl Tagger {
             range: words[first].range.start..words[end - 1].range.end,
             kind,
         };
-        decode::names(&tags).into_iter().map(span).collect()
+        cues::corrected(text, words, decode::names(&tags)).into_iter().map(span).collect()
     }
 }
 

@@ -35,11 +35,14 @@ pub(super) struct MemoryStats {
     source_distribution: BTreeMap<String, u64>,
     entity_type_distribution: BTreeMap<String, u64>,
     recall_feedback: RecallFeedback,
+    /// Why no entities are found in new episodes; `null` if they are.
+    entity_extraction_problem: Option<String>,
 }
 
-impl From<Statistics> for MemoryStats {
-    fn from(statistics: Statistics) -> Self {
+impl MemoryStats {
+    fn new(statistics: Statistics, entity_extraction_problem: Option<String>) -> Self {
         Self {
+            entity_extraction_problem,
             total_episodes: statistics.episodes,
             total_entities: statistics.entities_of_type.values().sum(),
             total_relations: statistics.relations,
@@ -66,5 +69,5 @@ fn share(part: u64, whole: u64) -> f64 {
 /// Figures about memory, exact at any size
 #[utoipa::path(get, path = "/api/memory/stats", tag = "memory", responses((status = 200, body = MemoryStats)))]
 pub(super) async fn get_memory_stats(State(memory): State<Memory>) -> Answer<MemoryStats> {
-    Ok(Json(memory.statistics().await?.into()))
+    Ok(Json(MemoryStats::new(memory.statistics().await?, memory.entity_extraction_problem().await)))
 }

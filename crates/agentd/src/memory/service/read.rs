@@ -12,6 +12,7 @@ use super::Memory;
 use crate::memory::error::MemoryError;
 use crate::memory::follower::{agent_key, row_number};
 use crate::memory::model::{Entity, Episode, EpisodeId};
+use crate::memory::settings::EntityExtraction;
 use crate::memory::store::counts::{Figure, count_episodes, figures};
 use crate::memory::store::entities::{Relation, RelationPlace};
 use crate::memory::store::{entities, episodes};
@@ -195,6 +196,18 @@ impl Memory {
             }
         });
         (all, among_them)
+    }
+
+    /// Why no entities are found in new episodes; `None` if they are.
+    pub async fn entity_extraction_problem(&self) -> Option<String> {
+        match self.rules().entity_extraction {
+            EntityExtraction::Off => Some(MemoryError::ExtractionOff.to_string()),
+            EntityExtraction::Llm => None,
+            EntityExtraction::Rules => {
+                let reason = self.embedding().tagger_problem().await?;
+                Some(MemoryError::NoTagger { reason }.to_string())
+            }
+        }
     }
 
     /// # Errors

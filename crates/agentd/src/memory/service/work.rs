@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::Memory;
 use super::remember::DueConversations;
+use crate::memory::embedding::OTHER_MODEL;
 use crate::memory::entities::{TAGGER_VERSION, find_entities};
 use crate::memory::error::MemoryError;
 use crate::memory::jobs::{Job, JobState, JobStatus, Tally};
@@ -31,9 +32,6 @@ const CONVERSATIONS_A_PAGE: u32 = 200;
 const EPISODES_AT_ONCE: u32 = 50;
 /// Steps of a run that nobody waits for, before other workers have their turn.
 const BACKGROUND_STEPS: usize = 8;
-
-const NO_TAGGER: &str = "it was made for the default embedding model, and another one is in its place; put that one back, \
-                         or set `entity_extraction` to `llm`";
 
 /// Work that this daemon holds.
 pub(in crate::memory) struct Held {
@@ -292,7 +290,7 @@ impl Memory {
         let embedded = self.embedding().texts(texts).await;
         let embedded = embedded.map_err(|error| MemoryError::NoTagger { reason: error.message })?;
         let found = episodes.into_iter().zip(embedded).map(|((number, content), embedded)| {
-            let names = embedded.names.ok_or_else(|| MemoryError::NoTagger { reason: NO_TAGGER.to_owned() })?;
+            let names = embedded.names.ok_or_else(|| MemoryError::NoTagger { reason: OTHER_MODEL.to_owned() })?;
             Ok((number, find_entities(&content, &names)))
         });
         found.collect()
