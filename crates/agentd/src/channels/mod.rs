@@ -34,7 +34,6 @@
 
 mod error;
 mod model;
-mod parts;
 mod prompt;
 mod restored;
 mod routes;
@@ -43,6 +42,9 @@ mod store;
 mod transport;
 mod turns;
 mod worker;
+
+use crate::runtime::{Domain, Family, Metrics, QueueWorker, Sample, Workers};
+use worker::{KeepConnections, PurgeMessages, ReportProgress, RequestApprovals, StartTurns};
 
 pub use error::ChannelError;
 pub use model::{
@@ -53,3 +55,20 @@ pub use restored::ValidateChannels;
 pub use routes::routes;
 pub use service::{ChannelDependencies, ChannelStatus, ChannelSummary, Channels};
 pub use transport::register_transports;
+
+impl Domain for Channels {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(QueueWorker(StartTurns(self.clone())));
+        workers.add(RequestApprovals(self.clone()));
+        workers.add(ReportProgress(self.clone()));
+        workers.add(KeepConnections(self.clone()));
+        workers.add(PurgeMessages(self.clone()));
+    }
+
+    fn add_metrics(&self, metrics: &Metrics) {
+        let help = "Messages of chat platforms, and requests that were refused, by what became of them (accepted, \
+                    repeated, unsigned, disabled, rate_limited, overloaded, invalid, failed), since the daemon started.";
+        let family = Family::counter("svc_channel_messages_total", help).by(&["outcome"]);
+        metrics.read(family, self, async |channels| Ok(Sample::each(channels.request_counts())));
+    }
+}

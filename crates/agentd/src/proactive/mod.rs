@@ -27,7 +27,6 @@
 
 mod error;
 mod model;
-mod parts;
 mod prompt;
 mod routes;
 mod service;
@@ -36,7 +35,17 @@ mod turns;
 mod waking;
 mod worker;
 
+use crate::runtime::{Domain, Workers};
+use worker::{StartProactive, WakeDevices};
+
 pub use error::ProactiveError;
 pub use model::{Cause, CauseKind, ProactiveTurn, ProactiveTurnId, TurnStatus};
 pub use routes::routes;
 pub use service::Proactive;
+
+impl Domain for Proactive {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(StartProactive(self.clone()));
+        workers.add(WakeDevices::new(self.clone()));
+    }
+}

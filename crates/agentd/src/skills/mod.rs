@@ -22,7 +22,6 @@ mod incoming;
 mod offer;
 mod outgoing;
 mod output;
-mod parts;
 mod portable;
 mod routes;
 mod sandbox;
@@ -31,6 +30,8 @@ mod servers;
 mod service;
 mod tool;
 mod workspace;
+
+use crate::runtime::{Domain, Family, Metrics, Sample, Workers};
 
 pub use builtin::{BuiltinTool, BuiltinTools, JoinsBuiltin};
 pub use custom::{
@@ -62,3 +63,28 @@ pub use tool::{
 pub use workspace::{
     Entry, EntryKind, Expected, Held, NewFile, OpenFile, RelativePath, Room, Usage, Version, Workspace, WorkspaceError,
 };
+
+impl Domain for SkillsRoutes {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(CheckSandbox(self.runner.clone()));
+        workers.add(ToolServerMaintenance(self.servers.clone()));
+    }
+
+    fn add_metrics(&self, metrics: &Metrics) {
+        let help = "Tool servers that this daemon has a session with.";
+        metrics.read(Family::gauge("svc_tool_servers_connected", help), &self.servers, async |servers| {
+            Ok(Sample::one(u64::try_from(servers.connected())?))
+        });
+        let help = "Calls of tools of tool servers by how they ended, since the daemon started.";
+        let family = Family::counter("svc_tool_server_calls_total", help).by(&["status"]);
+        metrics.read(family, &self.servers, async |servers| {
+            let counts = servers.call_counts();
+            Ok(Sample::each([
+                ("ok", counts.ok),
+                ("failed", counts.failed),
+                ("timed_out", counts.timed_out),
+                ("cancelled", counts.cancelled),
+            ]))
+        });
+    }
+}
