@@ -14,17 +14,14 @@
 //! Deliberately absent: running the model (the engine does), approvals, and what is
 //! remembered of what was said.
 
-mod deletion;
 mod error;
 mod message_parts;
 mod model;
-mod projects;
 mod purge;
 mod recent;
 mod remembered;
 mod routes;
 mod service;
-mod sse;
 mod store;
 mod title;
 
