@@ -35,7 +35,6 @@
 mod error;
 mod model;
 mod prompt;
-mod restored;
 mod routes;
 mod service;
 mod store;
@@ -51,9 +50,9 @@ pub use model::{
     ApprovedSender, ApprovedSenders, ChannelMode, ChannelRules, ChannelSettings, DiscordSettings, GoogleChatSettings,
     GroupPolicy, Pairing, SenderPolicy, SlackSettings, TeamsSettings, TelegramSettings, WhatsappSettings,
 };
-pub use restored::ValidateChannels;
 pub use routes::routes;
 pub use service::{ChannelDependencies, ChannelStatus, ChannelSummary, Channels};
+pub use store::ValidateChannels;
 pub use transport::register_transports;
 
 impl Domain for Channels {
