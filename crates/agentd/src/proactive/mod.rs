@@ -25,7 +25,6 @@
 //! Deliberately absent: when a run has failed and what is suggested (`scheduler`), and how a message reaches
 //! somebody (`notify`).
 
-mod error;
 mod model;
 mod prompt;
 mod routes;
@@ -38,10 +37,9 @@ mod worker;
 use crate::runtime::{Domain, Workers};
 use worker::{StartProactive, WakeDevices};
 
-pub use error::ProactiveError;
 pub use model::{Cause, CauseKind, ProactiveTurn, ProactiveTurnId, TurnStatus};
 pub use routes::routes;
-pub use service::Proactive;
+pub use service::{Proactive, ProactiveError};
 
 impl Domain for Proactive {
     fn add_workers(&self, workers: &mut Workers) {
