@@ -15,7 +15,6 @@ mod counter;
 mod period;
 mod service;
 mod store;
-mod usage_dimension;
 mod worker;
 
 use crate::runtime::{Domain, Workers};
@@ -24,8 +23,7 @@ use worker::{StoreLatencies, WidenBuckets};
 pub use counter::Counter;
 pub use period::{Buckets, Period, Zoned};
 pub use service::{LatencyBucket, Rollups, UsageSum};
-pub use store::{UsageEntry, add_usage, count, sum_tokens_of_agent};
-pub use usage_dimension::UsageDimension;
+pub use store::{UsageDimension, UsageEntry, add_usage, count, sum_tokens_of_agent};
 
 impl Domain for Rollups {
     fn add_workers(&self, workers: &mut Workers) {

@@ -18,9 +18,7 @@ mod builtin;
 mod custom;
 mod error;
 mod foreign;
-mod incoming;
 mod offer;
-mod outgoing;
 mod output;
 mod portable;
 mod routes;
@@ -29,6 +27,7 @@ mod schema;
 mod servers;
 mod service;
 mod tool;
+mod transfer;
 mod workspace;
 
 use crate::runtime::{Domain, Family, Metrics, Sample, Workers};
@@ -40,7 +39,6 @@ pub use custom::{
 };
 pub use error::SkillError;
 pub use foreign::{ATTACHMENTS, DOWNLOADS};
-pub use incoming::WorkspaceFile;
 pub use offer::Offer;
 pub use output::KeptOutput;
 pub use portable::{ExportedSkills, PortableSkills};
@@ -60,6 +58,7 @@ pub use tool::{
     Author, Consequence, Effect, MAX_READ_CHARACTERS, Share, Tool, ToolCallContext, ToolDescription, ToolError,
     ToolOutput, ToolSource, UntrustedSource, fingerprint_of,
 };
+pub use transfer::WorkspaceFile;
 pub use workspace::{
     Entry, EntryKind, Expected, Held, NewFile, OpenFile, RelativePath, Room, Usage, Version, Workspace, WorkspaceError,
 };
