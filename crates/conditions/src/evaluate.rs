@@ -11,8 +11,8 @@ use cel::{Context, ExecutionError, Value};
 use super::calendar;
 use super::compile::{ConditionError, shorten};
 
-/// Stack size for parsing and evaluating the longest allowed text. Both recurse with the text, and a stack overflow would
-/// abort the process. Unused pages cost nothing.
+/// Stack size for parsing and evaluating the longest allowed text. Both recurse with the text, and a stack overflow
+/// would abort the process. Unused pages cost nothing.
 const STACK_BYTES: usize = 64 << 20;
 
 /// The value of a variable.

@@ -13,8 +13,8 @@ pub(super) use profile::ProfileChange;
 pub use recording::{KeptStep, RecordingId, RecordingState, RecordingSummary};
 pub(super) use recording::{MAX_RECORDINGS, RecordingHeader};
 
-/// The user of the browser: the owner through the API, or an agent through its tools. Each actor has its own active tab;
-/// the rest of the session is shared.
+/// The user of the browser: the owner through the API, or an agent through its tools. Each actor has its own active
+/// tab; the rest of the session is shared.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum Actor {
     #[default]

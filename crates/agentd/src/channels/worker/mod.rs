@@ -43,8 +43,8 @@ impl Worker for RequestApprovals {
     }
 }
 
-/// Keeps the connections that the daemon opens to platforms, for daemons that cannot be reached from outside. One daemon
-/// at a time holds the lease of each platform's connection.
+/// Keeps the connections that the daemon opens to platforms, for daemons that cannot be reached from outside. One
+/// daemon at a time holds the lease of each platform's connection.
 #[derive(Debug)]
 pub(super) struct KeepConnections(pub Channels);
 
