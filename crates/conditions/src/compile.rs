@@ -2,8 +2,7 @@
 
 use cel::parser::{Expression, Parser};
 
-use super::evaluate::{Values, evaluate, evaluate_all};
-use super::stack::on_own_stack;
+use super::evaluate::{Values, evaluate, evaluate_all, on_own_stack};
 use super::weight::{self, Weight};
 
 /// Longer texts are refused.

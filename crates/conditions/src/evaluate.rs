@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::thread;
 
 use agentd_base::Timestamp;
 use cel::parser::Expression;
@@ -9,7 +10,10 @@ use cel::{Context, ExecutionError, Value};
 
 use super::calendar;
 use super::compile::{ConditionError, shorten};
-use super::stack::on_own_stack;
+
+/// Stack size for parsing and evaluating the longest allowed text. Both recurse with the text, and a stack overflow
+/// would abort the process. Unused pages cost nothing.
+const STACK_BYTES: usize = 64 << 20;
 
 /// The value of a variable.
 #[derive(Debug, Clone, PartialEq)]
@@ -140,6 +144,14 @@ fn sentence(error: &ExecutionError) -> String {
 
 fn gave_up() -> ConditionError {
     ConditionError::Evaluation { message: "the interpreter gave up".to_owned() }
+}
+
+/// Runs `work` on a separate stack; `None` if it panicked or no thread could be started.
+pub(crate) fn on_own_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().name("condition".to_owned()).stack_size(STACK_BYTES);
+        thread.spawn_scoped(scope, work).ok()?.join().ok()
+    })
 }
 
 pub(crate) fn evaluate(expression: &Expression, values: &Values) -> Result<bool, ConditionError> {

@@ -12,7 +12,6 @@
 mod calendar;
 mod compile;
 mod evaluate;
-mod stack;
 mod weight;
 
 pub use compile::{Condition, ConditionError, Variable};

@@ -24,7 +24,6 @@ mod address;
 mod client;
 mod dial;
 mod error;
-mod exchange;
 mod fetch;
 mod headers;
 mod literal_guard;
@@ -43,10 +42,9 @@ pub use address::AddressClass;
 pub use client::{GuardedClient, GuardedRequest};
 pub use dial::{Connect, Connecting, SystemConnect};
 pub use error::NetError;
-pub use exchange::{Exchange, Exchanging};
 pub use fetch::{FetchLimits, FetchRequest, Fetched, Opened};
 pub use pattern::{HostPattern, PatternError};
-pub use policy::{NetPolicy, PolicyHandle, Trust};
+pub use policy::{Exchange, Exchanging, NetPolicy, PolicyHandle, Trust};
 pub use proxy::{
     FilteringProxy, ListedPorts, ProxyError, ProxyLimits, ProxyListener, ProxyObserver, ProxyOptions, SocketOwner,
 };

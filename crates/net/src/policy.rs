@@ -1,6 +1,8 @@
 //! Who may reach what. The lists come from the security settings and change while requests run.
 
+use std::future::Future;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
@@ -8,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
 use crate::address::carried_v4;
-use crate::{AddressClass, Exchange, HostPattern, NetError, own_address, ports};
+use crate::{AddressClass, HostPattern, NetError, own_address, ports};
 
 /// Who chose the address of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -148,6 +150,15 @@ impl NetPolicy {
 
 fn normalized(host: &str) -> String {
     host.trim_end_matches('.').to_ascii_lowercase()
+}
+
+/// The future of a response.
+pub type Exchanging = Pin<Box<dyn Future<Output = Result<reqwest::Response, NetError>> + Send>>;
+
+/// Answers requests that passed the policy instead of the network, for tests.
+pub trait Exchange: Send + Sync + std::fmt::Debug {
+    /// Dropping the future ends the exchange. The implementation enforces the request's time limit.
+    fn exchange(&self, request: reqwest::Request) -> Exchanging;
 }
 
 /// The policy in force. Cheap to clone; every clone sees what [`Self::set`] sets.

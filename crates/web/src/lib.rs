@@ -23,7 +23,6 @@ mod openapi;
 mod pace;
 mod routes;
 mod schema;
-mod security_headers;
 mod sse;
 mod validate;
 mod watch;
@@ -39,7 +38,7 @@ pub use extract::{Json, JsonOrNothing, Path, Query, RawBody};
 pub use fallback::{catch_panic, method_not_allowed, not_found};
 pub use follow::{RequestTrace, follow_request};
 pub use host::HostPolicy;
-pub use http_stack::{Gate, Guarded, HttpStack};
+pub use http_stack::{Gate, Guarded, HttpStack, add_security_headers};
 pub use idempotency::{
     DoneAnew, FoundRecord, IdempotencyGuard, IdempotencyKey, IdempotencyLedger, KnownRequest, ReattachTo,
     ReplayedAnswer, presented_idempotency_key,
@@ -48,7 +47,6 @@ pub use observe::{AnsweredRequest, Observation, RequestObserver, RequestSpans};
 pub use openapi::complete_document;
 pub use routes::{ApiRouter, FindPage, Routes};
 pub use schema::{Checked, check};
-pub use security_headers::add_security_headers;
 pub use sse::event_stream;
 pub use validate::{Validate, Validated};
 pub use watch::Opener;

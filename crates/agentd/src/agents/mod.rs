@@ -15,7 +15,6 @@
 
 mod error;
 mod model;
-mod parts;
 mod prompt;
 mod restored;
 mod routes;
@@ -24,9 +23,18 @@ mod store;
 mod worker;
 mod workspace;
 
+use crate::runtime::{Domain, Workers};
+use worker::PurgeAgents;
+
 pub use error::AgentError;
 pub use model::{Agent, AgentId, AgentProfile, AgentVersion, CreateAgent, EvolutionChoice, UpdateAgent, VersionSource};
 pub use restored::ValidateAgents;
 pub use routes::{AgentFields, AgentView, routes};
 pub use service::{Agents, OwnsAgentData, ReplaceInstructions};
 pub use store::is_living;
+
+impl Domain for Agents {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(PurgeAgents::new(self.clone()));
+    }
+}

@@ -17,12 +17,14 @@ mod error;
 mod events;
 mod model;
 mod notice;
-mod parts;
 mod restored;
 mod routes;
 mod service;
 mod store;
 mod worker;
+
+use crate::runtime::{Domain, Family, Metrics, Sample, Workers};
+use worker::{EvaluateAlerts, PurgeAlerts};
 
 pub use error::AlertError;
 pub use model::{
@@ -31,3 +33,15 @@ pub use model::{
 pub use restored::ValidateAlerts;
 pub use routes::routes;
 pub use service::{AlertSources, Alerts, ShownAlert};
+
+impl Domain for Alerts {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(EvaluateAlerts(self.clone()));
+        workers.add(PurgeAlerts(self.clone()));
+    }
+
+    fn add_metrics(&self, metrics: &Metrics) {
+        let family = Family::gauge("svc_alerts", "Alerts that are turned on, by where they stand.").by(&["state"]);
+        metrics.read(family, self, async |alerts| Ok(Sample::each(alerts.count_by_state().await?)));
+    }
+}

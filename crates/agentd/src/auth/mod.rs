@@ -27,11 +27,13 @@
 
 mod error;
 mod model;
-mod parts;
 mod routes;
 mod service;
 mod store;
 mod worker;
+
+use crate::runtime::{Domain, Family, Metrics, Sample, Workers};
+use worker::{CredentialUseWriter, LoginPurge};
 
 pub use error::AuthError;
 pub(crate) use model::Network;
@@ -41,3 +43,15 @@ pub use model::{
 };
 pub use routes::{CreatedKey, RegisterRequest, RegisteredUser, SessionDelivery, SetCookies, routes};
 pub use service::{Auth, AuthOptions, CREDENTIALS};
+
+impl Domain for Auth {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(CredentialUseWriter(self.clone()));
+        workers.add(LoginPurge(self.clone()));
+    }
+
+    fn add_metrics(&self, metrics: &Metrics) {
+        let family = Family::gauge("svc_active_sessions", "Sessions of people that are logged in.");
+        metrics.read(family, self, async |auth| Ok(Sample::one(u64::try_from(auth.active_sessions().await?)?)));
+    }
+}

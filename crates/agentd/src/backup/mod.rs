@@ -31,12 +31,14 @@ mod error;
 mod journal;
 mod kept;
 mod model;
-mod parts;
 mod routes;
 mod sealing;
 mod service;
 mod settings;
 mod worker;
+
+use crate::runtime::{Domain, Workers};
+use worker::DailyBackup;
 
 pub use backups::{Backups, WorkReport};
 pub use error::BackupError;
@@ -47,3 +49,9 @@ pub use service::{Backup, NewArchive, Quiesce, RestoreValidators, Unreadable, Wh
 
 pub use archive::{ArchiveSummary, verify};
 pub use settings::BackupSettings;
+
+impl Domain for Backups {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(DailyBackup::new(self.clone()));
+    }
+}

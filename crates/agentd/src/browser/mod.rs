@@ -19,7 +19,6 @@
 mod error;
 mod files;
 mod model;
-mod parts;
 mod routes;
 mod service;
 mod settings;
@@ -28,9 +27,18 @@ mod stream;
 mod tools;
 mod worker;
 
+use crate::runtime::{Domain, Workers};
+use worker::CloseIdle;
+
 pub use error::BrowserError;
 pub use model::{ActionFields, ActionName, Actor, KeptStep, RecordingId, RecordingState, RecordingSummary};
 pub use routes::routes;
 pub use service::{Acted, Browser, BrowserDependencies, Session};
 pub use settings::BrowserSettings;
 pub use tools::BrowserTools;
+
+impl Domain for Browser {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(CloseIdle::new(self.clone()));
+    }
+}

@@ -34,9 +34,7 @@
 
 mod error;
 mod model;
-mod parts;
 mod prompt;
-mod restored;
 mod routes;
 mod service;
 mod store;
@@ -44,12 +42,32 @@ mod transport;
 mod turns;
 mod worker;
 
+use crate::runtime::{Domain, Family, Metrics, QueueWorker, Sample, Workers};
+use worker::{KeepConnections, PurgeMessages, ReportProgress, RequestApprovals, StartTurns};
+
 pub use error::ChannelError;
 pub use model::{
     ApprovedSender, ApprovedSenders, ChannelMode, ChannelRules, ChannelSettings, DiscordSettings, GoogleChatSettings,
     GroupPolicy, Pairing, SenderPolicy, SlackSettings, TeamsSettings, TelegramSettings, WhatsappSettings,
 };
-pub use restored::ValidateChannels;
 pub use routes::routes;
 pub use service::{ChannelDependencies, ChannelStatus, ChannelSummary, Channels};
+pub use store::ValidateChannels;
 pub use transport::register_transports;
+
+impl Domain for Channels {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(QueueWorker(StartTurns(self.clone())));
+        workers.add(RequestApprovals(self.clone()));
+        workers.add(ReportProgress(self.clone()));
+        workers.add(KeepConnections(self.clone()));
+        workers.add(PurgeMessages(self.clone()));
+    }
+
+    fn add_metrics(&self, metrics: &Metrics) {
+        let help = "Messages of chat platforms, and requests that were refused, by what became of them (accepted, \
+                    repeated, unsigned, disabled, rate_limited, overloaded, invalid, failed), since the daemon started.";
+        let family = Family::counter("svc_channel_messages_total", help).by(&["outcome"]);
+        metrics.read(family, self, async |channels| Ok(Sample::each(channels.request_counts())));
+    }
+}

@@ -14,22 +14,27 @@
 //! Deliberately absent: running the model (the engine does), approvals, and what is
 //! remembered of what was said.
 
-mod deletion;
 mod error;
 mod message_parts;
 mod model;
-mod parts;
-mod projects;
 mod purge;
 mod recent;
 mod remembered;
 mod routes;
 mod service;
-mod sse;
 mod store;
 mod title;
+
+use crate::runtime::{Domain, Workers};
+use purge::PurgeConversations;
 
 pub use error::ChatError;
 pub use model::{Conversation, ConversationId, ExecutionMode, Message, MessageId, MessageStatus, Mode, Role};
 pub use routes::routes;
 pub use service::{CHANNEL_TRANSCRIPT, ChannelTurn, Chat, CreateConversation, SendMessage, StartedReply};
+
+impl Domain for Chat {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(PurgeConversations(self.clone()));
+    }
+}

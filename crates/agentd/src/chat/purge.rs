@@ -10,9 +10,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
-use super::deletion::{MESSAGES_A_BATCH, ROWS_A_BATCH, purge_conversation};
 use super::service::Chat;
-use super::store::{self, MessageCut};
+use super::store::{self, MESSAGES_A_BATCH, MessageCut, ROWS_A_BATCH, purge_conversation};
 use crate::engine::{find_running_in_conversation, forget_sessions};
 use crate::runtime::{NextDue, Worker, WorkerError, WorkerReport};
 

@@ -2,10 +2,8 @@
 //! module that knows them all.
 
 mod access;
-mod activity;
 mod collector;
 mod daemon;
-mod queues;
 mod registry;
 mod rest;
 mod routes;

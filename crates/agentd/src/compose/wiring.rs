@@ -4,15 +4,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_base::HealthCheck;
+use agentd_base::{HealthCheck, Timestamp};
 use agentd_inference::embedder::{EmbedderOptions, LocalEmbedder};
 use agentd_inference::{LocalModel, LocalModelOptions};
 use agentd_process::Spawner;
+use agentd_store::StoreError;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 
 use super::access::Bootstrap;
-use super::queues::HookDeliveries;
 use super::registry::{registry, validators};
-use super::{activity, collector, rest};
+use super::{collector, rest};
 use crate::agents::Agents;
 use crate::alerts::{AlertSources, Alerts};
 use crate::auth::{Auth, AuthOptions};
@@ -26,17 +28,17 @@ use crate::engine::Engine;
 use crate::events::Events;
 use crate::evolution::Evolution;
 use crate::files::Files;
-use crate::hooks::{HookDependencies, Hooks};
+use crate::hooks::{HookDependencies, HookError, Hooks};
 use crate::lifecycle::StartError;
 use crate::memory::{Memory, MemoryTools};
-use crate::monitoring::{FigureSources, Monitoring, Readiness, SystemProbe};
+use crate::monitoring::{FigureSources, Monitoring, QueueDepth, Readiness, ReportsQueue, SystemProbe};
 use crate::notify::{Notify, NotifyOptions};
 use crate::proactive::Proactive;
 use crate::projects::Projects;
 use crate::providers::{LocalOptions, PriceTable, Providers};
 use crate::rollups::Rollups;
 use crate::runtime::{AppContext, Base, Domain, EventBacklog, Workers};
-use crate::scheduler::{Scheduler, SchedulerTools};
+use crate::scheduler::{ACTIVITY_QUARTER_MICROS, Activity, ActivitySource, Scheduler, SchedulerTools};
 use crate::settings::{Settings, SettingsRoutes, Vault};
 use crate::setup::Setup;
 use crate::skills::{BuiltinTools, CodeRunner, CustomTools, PortableSkills, Skills, SkillsRoutes, ToolServers};
@@ -239,7 +241,7 @@ pub async fn wire(
     projects.register(Arc::new(scheduler.clone()));
     agents.register(Arc::new(scheduler.clone()));
     engine.register(Arc::new(scheduler.clone()));
-    scheduler.observe_owner(Arc::new(activity::WrittenMessages(chat.clone())));
+    scheduler.observe_owner(Arc::new(WrittenMessages(chat.clone())));
     let proactive = Proactive::new(
         context.clone(),
         settings.clone(),
@@ -359,4 +361,37 @@ pub async fn wire(
     // Turns that were cut off are counted, too, and heard of by whoever observes.
     services.engine.recover().await.map_err(|e| StartError::domain(&e))?;
     Ok(Inside { workers, services, backlog, hashing_key })
+}
+
+/// Reports the owner's activity to the scheduler from the messages that the owner wrote.
+struct WrittenMessages(Chat);
+
+impl ActivitySource for WrittenMessages {
+    fn activity_since(&self, since: Timestamp) -> BoxFuture<'_, Result<Vec<Activity>, StoreError>> {
+        Box::pin(async move {
+            let written = self.0.count_written(since, ACTIVITY_QUARTER_MICROS).await?;
+            Ok(written.into_iter().map(|(at, count)| Activity { at, count }).collect())
+        })
+    }
+}
+
+/// Reports the depth of the hook delivery queue, which has a table of its own.
+struct HookDeliveries(Hooks);
+
+impl ReportsQueue for HookDeliveries {
+    fn depth(&self) -> BoxFuture<'_, Result<QueueDepth, StoreError>> {
+        async {
+            let counts = self.0.queue_stats().await.map_err(|error| match error {
+                HookError::Store(error) => error,
+                _ => StoreError::Aborted,
+            })?;
+            Ok(QueueDepth {
+                queue: "hook_deliveries".to_owned(),
+                pending: counts.pending + counts.failed,
+                leased: counts.processing,
+                dead_letter: counts.dead_letter,
+            })
+        }
+        .boxed()
+    }
 }

@@ -56,7 +56,6 @@ mod error;
 mod holder;
 mod live;
 mod model;
-mod parts;
 mod permits;
 mod prompt;
 mod recall;
@@ -69,6 +68,13 @@ mod tools;
 mod turn;
 mod turn_sink;
 mod worker;
+
+use std::sync::Arc;
+
+use agentd_base::Clock;
+
+use crate::runtime::{CountBy, Domain, Family, Metrics, Recorder, Sample, Series, Workers};
+use worker::SessionMaintenance;
 
 pub use approvals::{Approvals, DecidesApproval, RequestApproval};
 pub use error::EngineError;
@@ -84,3 +90,47 @@ pub use service::{Engine, TurnActivity};
 pub use store::{cancel_in_conversation, cancel_session, find_running_in_conversation, forget_sessions};
 pub use turn::MAX_HISTORY;
 pub use turn_sink::{ConversationSummary, Settled, TurnObserver, TurnSink};
+
+const ENDS: &[&str] = &["completed", "failed", "timeout", "cancelled", "interrupted"];
+
+/// Counts ended turns by outcome, including interrupted ones that this process found, and records their duration.
+struct MeasureTurns {
+    ends: Arc<CountBy>,
+    recorder: Recorder,
+    clock: Clock,
+}
+
+impl TurnObserver for MeasureTurns {
+    fn turn_ended(&self, session: &Session, status: SessionStatus, reason: Option<&str>) {
+        if session.origin.kind != OriginKind::Aside && status != SessionStatus::Running {
+            let elapsed = self.clock.now().since(session.started_at);
+            let is_error = matches!(status, SessionStatus::Failed | SessionStatus::Interrupted);
+            self.recorder.record(Series::Turn, "", elapsed, is_error);
+        }
+        self.ends.count(match status {
+            // A run that exceeds its time limit is cancelled with this reason.
+            SessionStatus::Cancelled if reason == Some("timeout") => "timeout",
+            SessionStatus::Done => "completed",
+            SessionStatus::Failed => "failed",
+            SessionStatus::Cancelled => "cancelled",
+            SessionStatus::Interrupted => "interrupted",
+            SessionStatus::Running => return,
+        });
+    }
+}
+
+impl Domain for Engine {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(SessionMaintenance(self.clone()));
+    }
+
+    fn add_metrics(&self, metrics: &Metrics) {
+        let help = "Turns of agents by how they ended, since the daemon started.";
+        let family = Family::counter("svc_tasks_total", help).by(&["status"]);
+        let (recorder, clock) = (self.inner().context.recorder.clone(), self.inner().context.clock.clone());
+        metrics.read(Family::gauge("svc_turns_running", "Turns that run in this daemon now."), self, async |engine| {
+            Ok(Sample::one(u64::try_from(engine.running_turns())?))
+        });
+        self.observe(Arc::new(MeasureTurns { ends: metrics.add_counter(family, ENDS), recorder, clock }));
+    }
+}

@@ -16,15 +16,13 @@
 
 mod catalogue;
 mod category;
-mod error;
 mod live_types;
 mod model;
 mod routes;
 mod service;
 
 pub use catalogue::{CATALOGUE, Category, EventType, Field, find};
-pub use error::EventsError;
 pub use live_types::{LIVE, LiveType};
 pub use model::TypeFilter;
 pub use routes::routes;
-pub use service::{Events, StreamEvent};
+pub use service::{Events, EventsError, StreamEvent};

@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentd_base::{DomainError, ErrorKind};
 use agentd_store::{Event, Seq, StoreError};
 use futures_util::{Stream, stream};
 use parking_lot::Mutex;
@@ -12,7 +13,6 @@ use serde_json::json;
 use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 
-use super::error::EventsError;
 use super::model::TypeFilter;
 use crate::runtime::{AppContext, FeedItem};
 
@@ -26,6 +26,30 @@ const MOST_STREAMS: usize = 512;
 const MOST_STREAMS_OF_ONE: usize = 64;
 const READY: &str = "ready";
 const RESET: &str = "reset";
+
+#[derive(Debug, thiserror::Error)]
+pub enum EventsError {
+    #[error("Too many streams of events are open; close some, or try again shortly")]
+    TooManyStreams,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl DomainError for EventsError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::TooManyStreams => ErrorKind::TooMany(Duration::from_secs(5)),
+            Self::Store(error) => error.kind(),
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::TooManyStreams => "too_many_streams",
+            Self::Store(error) => error.code(),
+        }
+    }
+}
 
 /// What a follower is told.
 #[derive(Debug, Clone)]

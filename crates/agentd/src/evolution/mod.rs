@@ -20,12 +20,21 @@
 //! of them gives an agent more than its owner did.
 
 mod model;
-mod parts;
 mod prompt;
 mod service;
 mod store;
 mod utterance;
 mod worker;
 
+use crate::runtime::{Domain, QueueWorker, Workers};
+use worker::{CountTurns, ProposeChanges};
+
 pub use service::Evolution;
 pub use utterance::{Author, RecentUtterances, Utterance};
+
+impl Domain for Evolution {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(CountTurns(self.clone()));
+        workers.add(QueueWorker(ProposeChanges(self.clone())));
+    }
+}

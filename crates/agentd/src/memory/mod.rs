@@ -25,7 +25,6 @@ mod follower;
 mod health;
 mod jobs;
 mod model;
-mod parts;
 mod relevance;
 mod routes;
 mod selection;
@@ -36,6 +35,12 @@ mod store;
 mod tools;
 mod worker;
 
+use crate::runtime::{Domain, Workers};
+use worker::{
+    ConsolidateConversations, EmbedEpisodes, ExtractEntities, FlushIndex, ForgetEpisodes, PruneChanges,
+    RememberConversations, WarmIndex, WriteRecalls,
+};
+
 pub use check::{Disagreement, MemoryCheck};
 pub use error::MemoryError;
 pub use model::FROM_HOOKS;
@@ -44,3 +49,17 @@ pub use service::{Memory, Remember};
 pub use settings::MemorySettings;
 pub use source::{ConversationRef, ConversationSource, Speaker, Utterance, UtterancePage};
 pub use tools::MemoryTools;
+
+impl Domain for Memory {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(WarmIndex(self.clone()));
+        workers.add(FlushIndex(self.clone()));
+        workers.add(EmbedEpisodes::new(self.clone()));
+        workers.add(PruneChanges(self.clone()));
+        workers.add(WriteRecalls(self.clone()));
+        workers.add(RememberConversations(self.clone()));
+        workers.add(ConsolidateConversations(self.clone()));
+        workers.add(ForgetEpisodes(self.clone()));
+        workers.add(ExtractEntities(self.clone()));
+    }
+}

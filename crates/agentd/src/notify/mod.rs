@@ -36,7 +36,6 @@ mod email;
 mod enqueue;
 mod error;
 mod model;
-mod parts;
 mod push;
 mod routes;
 mod service;
@@ -44,6 +43,9 @@ mod store;
 mod transport;
 mod webhook;
 mod worker;
+
+use crate::runtime::{Domain, QueueWorker, Workers};
+use worker::{DeliverNotifications, PurgeNotifications};
 
 pub use email::EmailError;
 pub use error::NotifyError;
@@ -55,3 +57,10 @@ pub use push::{NewSubscription, Push, PushDetails, PushSubscription, PushSubscri
 pub use routes::routes;
 pub use service::{Notify, NotifyOptions};
 pub use transport::{Delivered, DeliveryFailure, Outgoing, Retry, Transport};
+
+impl Domain for Notify {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(QueueWorker(DeliverNotifications(self.clone())));
+        workers.add(PurgeNotifications(self.clone()));
+    }
+}

@@ -25,9 +25,7 @@
 //! Deliberately absent: when a run has failed and what is suggested (`scheduler`), and how a message reaches
 //! somebody (`notify`).
 
-mod error;
 mod model;
-mod parts;
 mod prompt;
 mod routes;
 mod service;
@@ -36,7 +34,16 @@ mod turns;
 mod waking;
 mod worker;
 
-pub use error::ProactiveError;
+use crate::runtime::{Domain, Workers};
+use worker::{StartProactive, WakeDevices};
+
 pub use model::{Cause, CauseKind, ProactiveTurn, ProactiveTurnId, TurnStatus};
 pub use routes::routes;
-pub use service::Proactive;
+pub use service::{Proactive, ProactiveError};
+
+impl Domain for Proactive {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(StartProactive(self.clone()));
+        workers.add(WakeDevices::new(self.clone()));
+    }
+}

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use agentd_base::{Page, Timestamp};
+use agentd_base::{DomainError, ErrorKind, Page, Timestamp};
 use agentd_schedule::Language;
+use agentd_store::StoreError;
 
-use super::error::ProactiveError;
 use super::model::{Cause, ProactiveTurn};
 use super::store;
-use crate::agents::Agents;
+use crate::agents::{AgentError, Agents};
 use crate::engine::Engine;
 use crate::notify::Notify;
 use crate::runtime::AppContext;
@@ -23,6 +23,30 @@ const FAILED_WITHIN: Duration = Duration::from_secs(86_400);
 const MOST_RUNS: u32 = 200;
 /// Habits change slowly, and reading them looks at four weeks.
 const BETWEEN_SUGGESTIONS: Duration = Duration::from_secs(3_600);
+
+#[derive(Debug, thiserror::Error)]
+pub enum ProactiveError {
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    #[error("turns that agents began by themselves cannot be read now")]
+    Store(#[from] StoreError),
+}
+
+impl DomainError for ProactiveError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Agent(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Agent(error) => error.code(),
+            Self::Store(error) => error.code(),
+        }
+    }
+}
 
 struct Inner {
     context: AppContext,

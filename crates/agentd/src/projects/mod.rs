@@ -14,14 +14,22 @@
 
 mod error;
 mod model;
-mod parts;
 mod routes;
 mod service;
 mod store;
 mod worker;
+
+use crate::runtime::{Domain, Workers};
+use worker::PurgeProjects;
 
 pub use error::ProjectError;
 pub use model::{Project, ProjectChange, ProjectId, ProjectStatus};
 pub use routes::routes;
 pub use service::{NamesProjects, Projects};
 pub use store::living_project;
+
+impl Domain for Projects {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(PurgeProjects(self.clone()));
+    }
+}

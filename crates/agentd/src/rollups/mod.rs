@@ -12,15 +12,22 @@
 //! which would be as many rows as calls.
 
 mod counter;
-mod parts;
 mod period;
 mod service;
 mod store;
-mod usage_dimension;
 mod worker;
+
+use crate::runtime::{Domain, Workers};
+use worker::{StoreLatencies, WidenBuckets};
 
 pub use counter::Counter;
 pub use period::{Buckets, Period, Zoned};
 pub use service::{LatencyBucket, Rollups, UsageSum};
-pub use store::{UsageEntry, add_usage, count, sum_tokens_of_agent};
-pub use usage_dimension::UsageDimension;
+pub use store::{UsageDimension, UsageEntry, add_usage, count, sum_tokens_of_agent};
+
+impl Domain for Rollups {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(StoreLatencies(self.clone()));
+        workers.add(WidenBuckets(self.clone()));
+    }
+}

@@ -11,9 +11,8 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::Worker;
-use super::due::NextDue;
 use super::report::{WorkerError, WorkerReport};
+use super::worker::{NextDue, Worker};
 
 /// How often they are counted, or later where counting takes long.
 const COUNTED_EVERY: Duration = Duration::from_secs(1);

@@ -5,17 +5,15 @@
 
 mod backlog;
 mod data_dir;
-mod due;
+mod domain;
 mod file_lock;
 mod limits;
 mod live_feed;
 mod metrics;
 mod once;
-mod parts;
 mod purge;
 mod recorder;
 mod report;
-mod restored;
 mod supervise;
 mod trusted_file;
 mod work_queue;
@@ -31,20 +29,18 @@ use tokio_util::sync::CancellationToken;
 
 pub use backlog::EventBacklog;
 pub use data_dir::{DataDir, DataDirError};
-pub use due::NextDue;
+pub use domain::{Base, Domain, ValidateRestored};
 pub use file_lock::FileLock;
 pub use limits::{ConcurrencyLimit, Permit};
 pub use live_feed::{FeedItem, LiveFeed};
 pub use metrics::{CountBy, Family, FamilyKind, MetricSource, Metrics, Sample, SourceError, is_fresh};
 pub use once::{StoredLedger, record_once, record_secret_once, record_stream_once};
-pub use parts::{Base, Domain};
 pub use recorder::{Latency, LatencySum, Recorded, Recorder, Series};
 pub use report::{WorkerError, WorkerRecord, WorkerRecords, WorkerReport};
-pub use restored::ValidateRestored;
 pub use supervise::TaskPanics;
 pub use trusted_file::{TrustedFileError, open_trusted, read_trusted};
 pub use work_queue::{HandlesItems, ItemFailure, QueueWorker, WorkQueue};
-pub use worker::{Worker, WorkerPause, Workers, until_due};
+pub use worker::{NextDue, Worker, WorkerPause, Workers, until_due};
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]

@@ -17,10 +17,9 @@ use tokio::sync::Notify;
 use tracing::Instrument as _;
 
 use super::AppContext;
-use super::due::NextDue;
 use super::limits::ConcurrencyLimit;
 use super::report::{WorkerError, WorkerReport};
-use super::worker::Worker;
+use super::worker::{NextDue, Worker};
 
 /// A pass waits for work that is under way no longer than this, so that the daemon can come to rest.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);

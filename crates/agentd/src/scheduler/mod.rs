@@ -46,7 +46,6 @@ mod execute;
 mod maintenance;
 mod markdown;
 mod model;
-mod parts;
 mod prompt;
 mod restored;
 mod routes;
@@ -54,6 +53,10 @@ mod service;
 mod store;
 mod tick;
 mod tools;
+
+use crate::runtime::{Domain, Family, Metrics, Sample, Workers};
+use execute::StartRuns;
+use maintenance::RunMaintenance;
 
 pub use activity::{ACTIVITY_QUARTER_MICROS, Activity, ActivitySource};
 pub use error::SchedulerError;
@@ -71,3 +74,24 @@ pub use service::{
 };
 pub use tick::Tick;
 pub use tools::SchedulerTools;
+
+impl Domain for Scheduler {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(Tick(self.clone()));
+        workers.add(StartRuns::new(self.clone()));
+        workers.add(RunMaintenance::new(self.clone()));
+    }
+
+    fn add_metrics(&self, metrics: &Metrics) {
+        let family = Family::gauge("svc_scheduler_jobs_active", "Jobs of the scheduler that wait for their next run.");
+        metrics.read(family, self, async |scheduler| Ok(Sample::one(scheduler.count_active().await?)));
+        let help = "Runs of jobs by how they ended here, since the daemon started.";
+        metrics.read(Family::counter("svc_scheduler_runs_total", help).by(&["status"]), self, async |scheduler| {
+            Ok(Sample::each(scheduler.counts().ended().into_iter().map(|(status, runs)| (status.as_str(), runs))))
+        });
+        let help = "How long after its slot the newest run was taken up here.";
+        metrics.read(Family::gauge("svc_scheduler_lateness_seconds", help), self, async |scheduler| {
+            Ok(Sample::seconds(scheduler.counts().lateness()))
+        });
+    }
+}

@@ -18,11 +18,8 @@ mod builtin;
 mod custom;
 mod error;
 mod foreign;
-mod incoming;
 mod offer;
-mod outgoing;
 mod output;
-mod parts;
 mod portable;
 mod routes;
 mod sandbox;
@@ -30,7 +27,10 @@ mod schema;
 mod servers;
 mod service;
 mod tool;
+mod transfer;
 mod workspace;
+
+use crate::runtime::{Domain, Family, Metrics, Sample, Workers};
 
 pub use builtin::{BuiltinTool, BuiltinTools, JoinsBuiltin};
 pub use custom::{
@@ -39,7 +39,6 @@ pub use custom::{
 };
 pub use error::SkillError;
 pub use foreign::{ATTACHMENTS, DOWNLOADS};
-pub use incoming::WorkspaceFile;
 pub use offer::Offer;
 pub use output::KeptOutput;
 pub use portable::{ExportedSkills, PortableSkills};
@@ -59,6 +58,32 @@ pub use tool::{
     Author, Consequence, Effect, MAX_READ_CHARACTERS, Share, Tool, ToolCallContext, ToolDescription, ToolError,
     ToolOutput, ToolSource, UntrustedSource, fingerprint_of,
 };
+pub use transfer::WorkspaceFile;
 pub use workspace::{
     Entry, EntryKind, Expected, Held, NewFile, OpenFile, RelativePath, Room, Usage, Version, Workspace, WorkspaceError,
 };
+
+impl Domain for SkillsRoutes {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(CheckSandbox(self.runner.clone()));
+        workers.add(ToolServerMaintenance(self.servers.clone()));
+    }
+
+    fn add_metrics(&self, metrics: &Metrics) {
+        let help = "Tool servers that this daemon has a session with.";
+        metrics.read(Family::gauge("svc_tool_servers_connected", help), &self.servers, async |servers| {
+            Ok(Sample::one(u64::try_from(servers.connected())?))
+        });
+        let help = "Calls of tools of tool servers by how they ended, since the daemon started.";
+        let family = Family::counter("svc_tool_server_calls_total", help).by(&["status"]);
+        metrics.read(family, &self.servers, async |servers| {
+            let counts = servers.call_counts();
+            Ok(Sample::each([
+                ("ok", counts.ok),
+                ("failed", counts.failed),
+                ("timed_out", counts.timed_out),
+                ("cancelled", counts.cancelled),
+            ]))
+        });
+    }
+}

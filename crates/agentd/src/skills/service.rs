@@ -7,12 +7,11 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 
 use super::foreign::UNTRUSTED_RESULTS;
-use super::incoming::WorkspaceFile;
 use super::offer::Offer;
-use super::outgoing;
 use super::output::{self, KeptOutput};
 use super::sandbox::CodeRunner;
 use super::tool::{Tool, ToolError, ToolSource};
+use super::transfer::{WorkspaceFile, copy_out};
 use super::workspace::Room;
 use crate::agents::Agent;
 
@@ -110,7 +109,7 @@ impl Skills {
         folder: &Path,
         limit: u64,
     ) -> Result<PathBuf, ToolError> {
-        outgoing::copy_out(workspace, path, folder, limit).await
+        copy_out(workspace, path, folder, limit).await
     }
 
     /// What an agent may use now.

@@ -5,7 +5,6 @@
 
 mod documentation;
 mod page;
-mod start;
 
 use agentd_web::{ApiRouter, Routes, routes};
 use utoipa::openapi::OpenApi;

@@ -11,12 +11,10 @@ use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use flate2::read::GzDecoder;
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
+    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HOST,
     IF_NONE_MATCH, VARY,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-
-use super::start::start_page;
 
 struct PageFile {
     /// `assets/index-3fa1.js`
@@ -27,6 +25,8 @@ struct PageFile {
 
 include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
+/// Shown if the daemon was built without the page: the first four steps, ready to copy.
+const START_PAGE: &str = include_str!("start.html");
 const INDEX: &str = "index.html";
 const ASSETS: &str = "assets/";
 /// First parts of paths that are not the page's, whether or not there is something at them.
@@ -84,6 +84,27 @@ fn show_page(files: &[PageFile], headers: &HeaderMap) -> Response {
         Some(index) => send(index, headers),
         None => start_page(headers),
     }
+}
+
+fn start_page(headers: &HeaderMap) -> Response {
+    // The host check only admits the daemon's own names; `is_plain` still keeps markup out of the page.
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).filter(|host| is_plain(host));
+    let scheme = match headers.get("x-forwarded-proto").and_then(|scheme| scheme.to_str().ok()) {
+        Some("https") => "https",
+        _ => "http",
+    };
+    let origin = format!("{scheme}://{}", host.unwrap_or("127.0.0.1:7878"));
+    let page = START_PAGE.replace("{{origin}}", &origin).replace("{{version}}", env!("CARGO_PKG_VERSION"));
+    let headers = [
+        (CONTENT_TYPE, "text/html; charset=utf-8"),
+        (CACHE_CONTROL, "no-cache"),
+        (CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),
+    ];
+    (headers, page).into_response()
+}
+
+fn is_plain(host: &str) -> bool {
+    host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte))
 }
 
 fn send(file: &PageFile, headers: &HeaderMap) -> Response {

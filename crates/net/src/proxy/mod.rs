@@ -17,7 +17,6 @@
 //! connections kept for the next request.
 
 mod access;
-mod error;
 mod exchange;
 mod listen;
 mod meter;
@@ -27,6 +26,7 @@ mod target;
 mod tunnel;
 
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,8 +41,20 @@ use crate::dial::Dialer;
 use crate::{Connect, Lookup, NetError, PolicyHandle, SystemConnect, SystemLookup, Trust};
 
 use access::Access;
-pub use error::ProxyError;
 use listen::Bound;
+
+/// The reason why a proxy could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ProxyError {
+    #[error("no socket could be made at {}; check that its folder exists and may be written to", path.display())]
+    Socket { path: PathBuf, source: io::Error },
+    #[error("{} is in use by another process or is not a socket; choose another path or remove it", path.display())]
+    Occupied { path: PathBuf },
+    #[error("the socket {} could not be given to user {uid}; only root can do that", path.display())]
+    Owner { path: PathBuf, uid: u32, source: io::Error },
+    #[error("no port could be opened on 127.0.0.1")]
+    Port { source: io::Error },
+}
 
 /// Where the proxy waits for its clients.
 #[derive(Debug, Clone)]

@@ -24,7 +24,7 @@ pub(super) use pairings::{
     count_pairings, delete_expired_pairings, delete_oldest_pairing, delete_pairing, delete_sender, find_pairing,
     find_sender, has_senders, insert_pairing, insert_sender, list_pairings, list_senders, update_refused,
 };
-pub(super) use restored::{delete_connections, read_all};
+pub use restored::ValidateChannels;
 pub(super) use states::{
     KeptConnection, claim_connection, list_connected, list_states, note_error, note_pairing_limit, note_received,
     release_connection,

@@ -1,14 +1,39 @@
-//! Rows that a restore brought.
+//! Validates rows after a restore: rows with an unknown platform or without an address for replies are rejected, and
+//! connections start again.
 
 use agentd_store::{Read, StoreError, Tx, args};
+use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
 
 use super::pairings::{PAIRING, pairing};
 use super::{COLUMNS, message, platform};
+use crate::runtime::ValidateRestored;
 
 const A_BATCH: u32 = 200;
 
+/// Validates restored rows of channels by reading them, and drops the leases of connections.
+#[derive(Debug)]
+pub struct ValidateChannels;
+
+impl ValidateRestored for ValidateChannels {
+    fn validate<'t>(&'t self, tx: &'t mut Tx) -> LocalBoxFuture<'t, Result<Option<String>, StoreError>> {
+        find_fault(tx).boxed_local()
+    }
+}
+
+async fn find_fault(tx: &mut Tx) -> Result<Option<String>, StoreError> {
+    delete_connections(tx).await?;
+    match read_all(tx).await {
+        Ok(()) => Ok(None),
+        Err(StoreError::Column { column, source }) => {
+            Ok(Some(format!("the {column} of a row about chat platforms cannot be read: {source}")))
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// Those who held connections worked for another state of the database.
-pub(in crate::channels) async fn delete_connections(tx: &mut Tx) -> Result<(), StoreError> {
+async fn delete_connections(tx: &mut Tx) -> Result<(), StoreError> {
     tx.execute("DELETE FROM channel_connections", args![]).await.map(|_| ())
 }
 
@@ -16,7 +41,7 @@ pub(in crate::channels) async fn delete_connections(tx: &mut Tx) -> Result<(), S
 ///
 /// # Errors
 /// `Column` for one that cannot be.
-pub(in crate::channels) async fn read_all(read: &mut Read) -> Result<(), StoreError> {
+async fn read_all(read: &mut Read) -> Result<(), StoreError> {
     for table in ["channel_conversations", "channel_senders", "channel_states", "channel_owners", "channel_approvals"] {
         let rows = read.fetch_all(format!("SELECT DISTINCT platform FROM {table}"), args![]).await?;
         rows.iter().try_for_each(|row| platform(row).map(drop))?;

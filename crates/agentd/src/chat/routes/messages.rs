@@ -9,11 +9,11 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::event_stream;
 use crate::chat::error::ChatError;
 use crate::chat::message_parts::MessagePart;
 use crate::chat::model::{ConversationId, Cut, Message, MessageId, MessageStatus, Role};
 use crate::chat::service::{Chat, InjectMessage, SendMessage};
-use crate::chat::sse::event_stream;
 use crate::engine::{CallRecord, SessionId, TurnUsage};
 use crate::runtime::{record_once, record_stream_once};
 

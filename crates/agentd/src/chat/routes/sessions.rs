@@ -8,8 +8,8 @@ use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::event_stream;
 use crate::chat::service::Chat;
-use crate::chat::sse::event_stream;
 use crate::engine::{Session, SessionId, SessionStatus, SessionTrace};
 
 #[derive(Debug, Deserialize, IntoParams)]

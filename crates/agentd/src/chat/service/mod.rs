@@ -1,6 +1,5 @@
 //! What can be done with conversations.
 
-mod activity;
 mod send;
 mod sessions;
 mod sink;
@@ -8,8 +7,8 @@ mod welcome;
 
 use std::sync::Arc;
 
-use agentd_base::{Page, Patch};
-use agentd_store::{Recorder, Tx};
+use agentd_base::{Page, Patch, Timestamp};
+use agentd_store::{Recorder, StoreError, Tx};
 use futures_util::Stream;
 use tokio::sync::Notify;
 
@@ -342,6 +341,19 @@ impl Chat {
             self.0.purge_wake.notify_one();
         }
         Ok(removed)
+    }
+
+    /// Counts the owner's messages since `since`, grouped by intervals of `interval_micros`. Returns the first instant
+    /// of each interval that has a message, and the count.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn count_written(
+        &self,
+        since: Timestamp,
+        interval_micros: i64,
+    ) -> Result<Vec<(Timestamp, u64)>, StoreError> {
+        store::count_written(&mut self.0.context.db.read().await?, since, interval_micros).await
     }
 
     /// The events of a reply after number `after`, or all of them, and then live, to the last one.

@@ -4,7 +4,7 @@
 use agentd_base::FieldProblem;
 
 use super::super::error::ChatError;
-use super::super::store::sessions::{is_agent_living, is_message_visible};
+use super::super::store::{is_agent_living, is_message_visible};
 use super::{CHANNEL_TRANSCRIPT, Chat, TRANSCRIPT};
 use crate::engine::{EngineError, Session, SessionId, SessionTrace};
 

@@ -3,12 +3,12 @@
 use agentd_store::{StoreError, Tx};
 use futures_util::future::{BoxFuture, LocalBoxFuture};
 
-use super::super::deletion::purge_conversation;
-use super::super::store;
+use super::super::store::{self, purge_conversation};
 use super::send::history_message;
 use super::{Chat, TRANSCRIPT};
 use crate::agents::{AgentId, OwnsAgentData};
 use crate::engine::{ConversationSummary, HistoryMessage, Reply, Settled, TurnSink};
+use crate::projects::{NamesProjects, ProjectId};
 
 impl TurnSink for Chat {
     fn name(&self) -> &'static str {
@@ -74,5 +74,20 @@ impl OwnsAgentData for Chat {
             }
             Ok(!conversations.is_empty())
         })
+    }
+}
+
+impl NamesProjects for Chat {
+    fn name(&self) -> &'static str {
+        "conversations"
+    }
+
+    fn release<'t>(
+        &'t self,
+        tx: &'t mut Tx,
+        project: &'t ProjectId,
+        limit: u32,
+    ) -> LocalBoxFuture<'t, Result<bool, StoreError>> {
+        Box::pin(async move { Ok(store::release_project(tx, project, limit).await? > 0) })
     }
 }

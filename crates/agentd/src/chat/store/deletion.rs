@@ -6,8 +6,11 @@ use agentd_store::{Read, StoreError, Tx, args};
 use super::super::model::ConversationId;
 use super::is_visible;
 use crate::agents::AgentId;
-use crate::engine::SessionId;
+use crate::engine::{SessionId, forget_sessions};
 use crate::projects::ProjectId;
+
+pub(in crate::chat) const MESSAGES_A_BATCH: u32 = 100;
+pub(in crate::chat) const ROWS_A_BATCH: u32 = 500;
 
 /// Takes a conversation out of sight; answers whether it was there.
 pub(in crate::chat) async fn hide_conversation(
@@ -80,4 +83,17 @@ pub(in crate::chat) async fn delete_through(
     position: u64,
 ) -> Result<u64, StoreError> {
     tx.execute("DELETE FROM messages WHERE conversation_id = $1 AND position <= $2", args![id, position]).await
+}
+
+/// Deletes a batch of a conversation's rows. The last batch includes the conversation itself.
+pub(in crate::chat) async fn purge_conversation(tx: &mut Tx, id: &ConversationId) -> Result<(), StoreError> {
+    let oldest = list_oldest(tx, id, MESSAGES_A_BATCH).await?;
+    let sessions: Vec<_> = oldest.iter().filter_map(|(_, session)| session.clone()).collect();
+    if !forget_sessions(tx, &sessions, ROWS_A_BATCH).await? {
+        return Ok(());
+    }
+    match oldest.last() {
+        Some((position, _)) => delete_through(tx, id, *position).await.map(|_| ()),
+        None => delete_conversation(tx, id).await,
+    }
 }

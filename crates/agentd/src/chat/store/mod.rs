@@ -4,8 +4,6 @@ mod append;
 mod cuts;
 mod deletion;
 mod recent;
-pub(super) mod sessions;
-pub(super) mod written;
 
 use agentd_base::{Page, Timestamp};
 use agentd_store::{Args, Read, Row, StoreError, Tx, ValueError, args};
@@ -102,7 +100,7 @@ pub(super) use cuts::{
     MessageCut, cut_messages, delete_cut, delete_cut_off, find_last_beyond, find_position, list_cut_off, list_cuts,
 };
 pub(super) use deletion::{
-    delete_conversation, delete_through, hide_conversation, list_hidden, list_of_agent, list_oldest, release_project,
+    MESSAGES_A_BATCH, ROWS_A_BATCH, hide_conversation, list_hidden, list_of_agent, purge_conversation, release_project,
 };
 
 pub(super) use recent::{list_changed_from, list_changed_since, list_excerpts_since, list_living, list_settled_after};
@@ -342,4 +340,40 @@ pub(super) async fn set_summary(
     )
     .await
     .map(|_| ())
+}
+
+pub(super) async fn is_agent_living(read: &mut Read, id: &AgentId) -> Result<bool, StoreError> {
+    let sql = format!("SELECT 1 AS one WHERE {}", is_living("$1"));
+    Ok(read.fetch_optional(sql, args![id]).await?.is_some())
+}
+
+/// Whether a reply's message is visible: the message, its conversation and its agent are not deleted.
+pub(super) async fn is_message_visible(
+    read: &mut Read,
+    conversation_id: &str,
+    message_id: &str,
+) -> Result<bool, StoreError> {
+    let sql = format!(
+        "SELECT 1 AS one FROM messages WHERE id = $2 AND conversation_id = $1 AND {IS_KEPT} \
+         AND EXISTS (SELECT 1 FROM conversations WHERE conversations.id = $1 AND {})",
+        is_visible()
+    );
+    Ok(read.fetch_optional(sql, args![conversation_id, message_id]).await?.is_some())
+}
+
+/// Counts the owner's messages by interval. A partial index covers the query.
+pub(super) async fn count_written(
+    read: &mut Read,
+    since: Timestamp,
+    interval_micros: i64,
+) -> Result<Vec<(Timestamp, u64)>, StoreError> {
+    let sql = "SELECT created_at / $2 AS place, COUNT(*) AS messages FROM messages \
+        WHERE role = 'user' AND created_at >= $1 GROUP BY place ORDER BY place";
+    let rows = read.fetch_all(sql, args![since, interval_micros]).await?;
+    rows.iter()
+        .map(|row| {
+            let place: i64 = row.get("place")?;
+            Ok((Timestamp::from_micros(place * interval_micros), row.get("messages")?))
+        })
+        .collect()
 }

@@ -20,7 +20,7 @@ use crate::engine::model::{
 use crate::engine::session::persist::persist;
 use crate::engine::spans::ToolSpan;
 use crate::engine::store;
-use crate::engine::tools::run::run_tool;
+use crate::engine::tools::run_tool;
 use crate::runtime::Series;
 use crate::skills::{Author, InputSchema, ToolCallContext, UntrustedSource, fingerprint_of};
 

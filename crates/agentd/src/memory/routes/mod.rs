@@ -1,6 +1,5 @@
 //! `/api/memory`, and its settings.
 
-mod check;
 mod clusters;
 mod data;
 mod episodes;
@@ -12,11 +11,13 @@ mod stream;
 
 use agentd_base::Timestamp;
 use agentd_web::{ApiError, ApiRouter, Json, Routes, routes};
+use axum::Router;
+use axum::extract::State;
+use axum::routing::post;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-pub use check::local_routes;
-
+use super::check::MemoryCheck;
 use super::model::{Entity, EntityId, Episode, EpisodeId};
 use super::service::Memory;
 use crate::agents::AgentId;
@@ -40,6 +41,16 @@ pub fn routes() -> Routes<Memory> {
             .routes(routes!(data::export_memory).accept_tickets())
             .routes(routes!(data::clear_memory)),
     )
+}
+
+/// Routes of the private socket, for the `doctor` command. The network cannot reach them. `POST /local/memory/check`
+/// compares the index and the counters with the rows.
+pub fn local_routes(memory: Memory) -> Router {
+    Router::new().route("/local/memory/check", post(check_memory)).with_state(memory)
+}
+
+async fn check_memory(State(memory): State<Memory>) -> Result<axum::Json<MemoryCheck>, ApiError> {
+    Ok(axum::Json(memory.check().await?))
 }
 
 type Answer<T> = Result<Json<T>, ApiError>;

@@ -12,8 +12,7 @@ use parking_lot::Mutex;
 
 use super::counter::Counter;
 use super::period::{Period, Zoned};
-use super::store;
-use super::usage_dimension::UsageDimension;
+use super::store::{self, UsageDimension};
 use crate::runtime::{AppContext, Recorder};
 use crate::settings::Settings;
 pub use measured::LatencyBucket;

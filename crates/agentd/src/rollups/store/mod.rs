@@ -10,7 +10,7 @@ use agentd_store::{Dialect, Read, StoreError, Tx, args};
 pub use counters::count;
 pub(super) use counters::{list_counters, sum_counters, widen_counters};
 pub(super) use latencies::{LatencyRow, delete_latencies, list_latencies, list_latencies_of, put_latency};
-pub use usage::{UsageEntry, UsageSum, add_usage, sum_tokens_of_agent};
+pub use usage::{UsageDimension, UsageEntry, UsageSum, add_usage, sum_tokens_of_agent};
 pub(super) use usage::{list_usage, sum_usage_by, widen_usage};
 
 /// Over how many rows replicas spread each count.

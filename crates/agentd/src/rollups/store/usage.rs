@@ -5,7 +5,31 @@ use agentd_store::{Read, Row, StoreError, Tx, args, rows_of};
 
 use super::{QUARTER, Widening, shard, start_of};
 use crate::rollups::period::Period;
-use crate::rollups::usage_dimension::UsageDimension;
+
+/// The dimension by which the usage of a period is grouped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UsageDimension {
+    Model,
+    Agent,
+    Project,
+    Origin,
+    Key,
+}
+
+impl UsageDimension {
+    pub const ALL: [Self; 5] = [Self::Agent, Self::Key, Self::Model, Self::Origin, Self::Project];
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Agent => "agent",
+            Self::Project => "project",
+            Self::Origin => "origin",
+            Self::Key => "key",
+        }
+    }
+}
 
 /// What a call of a model used, and whose it was; '' where that is not known.
 #[derive(Debug, Clone, Copy)]

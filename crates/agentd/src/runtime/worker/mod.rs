@@ -2,6 +2,7 @@
 //! drives each and keeps its record; in tests the test does.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use agentd_base::{Clock, Timestamp};
@@ -34,7 +35,7 @@ pub trait Worker: Send + Sync + 'static {
     /// written or [`wake`](Self::wake) tells. Until then the worker is left alone, ten minutes at most, however
     /// short its interval is, where it can be told that something was written; an idle daemon then does nothing at
     /// all. When that time comes the worker is there, however long its interval is. None: not known.
-    /// [`NextDue::NEVER`](crate::runtime::NextDue::NEVER): what comes of time alone can wait for those ten minutes.
+    /// [`NextDue::NEVER`]: what comes of time alone can wait for those ten minutes.
     fn idle_until(&self) -> Option<Timestamp> {
         None
     }
@@ -220,6 +221,26 @@ async fn drive(
 /// How long to sleep before looking again: `longest`, but not past the time when something is due.
 fn nap(worker: &dyn Worker, now: Timestamp, longest: Duration) -> Duration {
     worker.idle_until().and_then(|due| until_due(due, now)).map_or(longest, |wait| wait.min(longest))
+}
+
+/// The time at which work is next due, as last reported by its worker. Initially the epoch, so that the first check is
+/// immediate.
+#[derive(Debug, Default)]
+pub struct NextDue(AtomicI64);
+
+impl NextDue {
+    /// The value while nothing is due.
+    pub const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
+
+    /// Stores the time; `None` means that nothing is due.
+    pub fn note(&self, at: Option<Timestamp>) {
+        self.0.store(at.unwrap_or(Self::NEVER).as_micros(), Ordering::Relaxed);
+    }
+
+    #[must_use]
+    pub fn at(&self) -> Timestamp {
+        Timestamp::from_micros(self.0.load(Ordering::Relaxed))
+    }
 }
 
 /// How long to wait for what is due at `due`; None when that is over, so that waiting does not help.

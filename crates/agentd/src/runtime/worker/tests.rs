@@ -4,7 +4,6 @@ use agentd_store::testing::TestDb;
 use agentd_store::{Dialect, OWN_MIGRATIONS, StoreError, Tx, args};
 
 use super::*;
-use crate::runtime::NextDue;
 
 async fn write_row(db: &Db) {
     let write = async |tx: &mut Tx| {

@@ -6,8 +6,7 @@ use agentd_schedule::Zone;
 use serde_json::{Value, json};
 
 use super::job::Job;
-use super::run::{Run, RunDelivery};
-use super::run_status::RunStatus;
+use super::run::{Run, RunDelivery, RunStatus};
 use crate::notify::Target;
 
 /// Of a goal or an output, a condition sees the beginning.

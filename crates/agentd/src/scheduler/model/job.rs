@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::retry::{RetryChange, RetryRule};
-use super::run_status::RunStatus;
+use super::run::RunStatus;
 use super::{condition, named};
 use crate::agents::AgentId;
 use crate::engine::ToolUse;

@@ -6,7 +6,6 @@ pub(super) mod habit;
 pub(super) mod job;
 pub(super) mod retry;
 pub(super) mod run;
-mod run_status;
 pub(super) mod slots;
 
 pub use chain::{
@@ -19,8 +18,7 @@ pub use job::{
     OverlapPolicy,
 };
 pub use retry::{BaseDelay, RetryChange, RetryRule, RetryStrategy};
-pub use run::{FailedRun, Run, RunCause, RunDelivery, RunId, StopReason};
-pub use run_status::RunStatus;
+pub use run::{FailedRun, Run, RunCause, RunDelivery, RunId, RunStatus, StopReason};
 
 /// An enum that stands in JSON and in the database by the same names.
 macro_rules! named {

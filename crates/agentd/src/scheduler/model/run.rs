@@ -6,7 +6,6 @@ use utoipa::ToSchema;
 
 use super::job::JobId;
 use super::named;
-use super::run_status::RunStatus;
 use crate::agents::AgentId;
 use crate::engine::{Reply, SessionId, SessionStatus};
 use crate::notify::NotificationStatus;
@@ -23,6 +22,26 @@ pub(in crate::scheduler) const OUTPUT_BYTES: usize = 100_000;
 const ERROR_BYTES: usize = 2_000;
 const CUT_OFF: &str =
     "The daemon was stopped before the attempt was complete; what its tools did until then stays done.";
+
+named!(RunStatus {
+    /// Waits for its time, its permit, or its next attempt.
+    Pending = "pending",
+    Running = "running",
+    Success = "success",
+    Failed = "failed",
+    Cancelled = "cancelled",
+    /// It was left out; `error` says why.
+    Skipped = "skipped",
+    /// Its last attempt took longer than it may.
+    Timeout = "timeout",
+});
+
+impl RunStatus {
+    #[must_use]
+    pub fn is_over(self) -> bool {
+        !matches!(self, Self::Pending | Self::Running)
+    }
+}
 
 named!(RunCause {
     Schedule = "schedule",

@@ -17,8 +17,7 @@ use utoipa::ToSchema;
 
 use super::job::JobId;
 use super::named;
-use super::run::RunId;
-use super::run_status::RunStatus;
+use super::run::{RunId, RunStatus};
 
 agentd_base::typed_id!(
     /// The id of a chain.

@@ -1,10 +1,12 @@
-//! What every domain hands over besides its routes, and what the daemon has of its own.
+//! The interface through which a domain registers its workers and metrics and validates restored rows, and the
+//! registrations of the runtime itself.
 
 use std::sync::Arc;
 
 use agentd_base::Timestamp;
 use agentd_otlp::Tracer;
-use agentd_store::Db;
+use agentd_store::{Db, StoreError, Tx};
+use futures_util::future::LocalBoxFuture;
 
 use super::backlog::{CountEvents, EventBacklog};
 use super::data_dir::DataDir;
@@ -25,6 +27,13 @@ pub trait Domain {
     fn add_metrics(&self, metrics: &Metrics) {
         let _ = metrics;
     }
+}
+
+/// Validates a domain's rows after an import. An archive is untrusted input.
+pub trait ValidateRestored: Send + Sync {
+    /// Checks the rows that were just loaded. Returns a description of the first invalid row as the end of a
+    /// sentence; the import is then rolled back.
+    fn validate<'t>(&'t self, tx: &'t mut Tx) -> LocalBoxFuture<'t, Result<Option<String>, StoreError>>;
 }
 
 /// What serves all domains alike.

@@ -1,25 +1,84 @@
-//! Results of tools within bounds: for the log, and for the model.
+//! Runs the tool calls of a turn and bounds their results for the log and for the model.
 
 use std::borrow::Cow;
+use std::panic::AssertUnwindSafe;
 
+use agentd_base::visible::{strip_tags, strip_tags_in};
+use futures_util::FutureExt;
 use serde_json::{Map, Value, json};
 
-use crate::engine::model::{CallRecord, CallStatus, Marker, Outcome};
-use crate::skills::{KeptOutput, MAX_READ_CHARACTERS, ToolError, ToolOutput};
+use super::model::{CallRecord, CallStatus, Marker, Outcome, shown_source};
+use crate::skills::{
+    Author, KeptOutput, MAX_READ_CHARACTERS, Skills, Tool, ToolCallContext, ToolError, ToolOutput, UntrustedSource,
+};
 
-/// A result longer than this is cut in the log and in what is kept of it.
+/// Maximum size of a result in the log and in the stored message; longer results are truncated.
 const MAX_OUTPUT_BYTES: usize = 256 * 1024;
-/// Of results of earlier turns it is given less: their answers say what mattered.
+/// Maximum length of a result of an earlier turn in the prompt. It is shorter because the reply of that turn states
+/// what mattered.
 const MAX_REMEMBERED_CHARACTERS: usize = 2_000;
 
-/// The field of a long result that names the file in the workspace in which it is kept.
+/// Field of a long result that names the workspace file with its full text.
 const KEPT_IN: &str = "kept_in";
-/// The field that says how much of it that file has, where it is not all.
+/// Field that states how much of the result the file contains, if not all of it.
 const KEPT_PART: &str = "kept_part";
-/// The field that says how much is missing of a result that is too long even for the log.
+/// Field that states how much is missing from a result that exceeds the log's limit.
 const LEFT_OUT: &str = "left_out";
-/// What came of a call. `kept` is where a long result stands.
-pub(in crate::engine) fn outcome_of(result: Result<ToolOutput, ToolError>, kept: Option<KeptOutput>) -> Outcome {
+
+/// Runs one call within its time limit. A panic fails only this call.
+pub(super) async fn run_tool(
+    skills: &Skills,
+    tool: &dyn Tool,
+    input: Map<String, Value>,
+    context: ToolCallContext,
+) -> Outcome {
+    let limit = tool.description().time_limit;
+    let cancelled = context.cancelled.clone();
+    let (workspace, call_id) = (context.workspace.clone(), context.call_id.clone());
+    let read = context.untrusted.clone();
+    let call = AssertUnwindSafe(tool.call(input, context)).catch_unwind();
+    let result = match tokio::time::timeout(limit, call).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => Err(ToolError::Failed("the tool broke down; the daemon's log says more".to_owned())),
+        Err(_) => {
+            cancelled.cancel();
+            Err(ToolError::TimedOut(limit))
+        }
+    };
+    let source = source_of(tool, &read);
+    let long = result.as_ref().ok().and_then(too_long_to_read);
+    // Invisible characters can hide instructions that only the model reads.
+    let long = long.map(|text| if source.is_some() { strip_tags(&text).into_owned() } else { text.into_owned() });
+    let kept = match long {
+        Some(text) => match skills.keep_output(&workspace, &call_id, &text, source.is_none()).await {
+            Ok(kept) => Some(kept),
+            Err(error) => {
+                tracing::warn!(call = call_id, %error, "a long result is not kept whole");
+                None
+            }
+        },
+        None => None,
+    };
+    let mut outcome = outcome_of(result, kept).with_source(source);
+    if outcome.untrusted_source.is_some() {
+        strip_tags_in(&mut outcome.output);
+    }
+    outcome
+}
+
+/// Returns the source of a tool's results and errors if an untrusted author writes them.
+fn source_of(tool: &dyn Tool, read: &UntrustedSource) -> Option<String> {
+    let name = &tool.description().name;
+    let source = match (read.get(), tool.output_author()) {
+        (Some(read), _) => format!("{read} ({name})"),
+        (None, Author::Other(author)) => format!("{author} ({name})"),
+        (None, Author::Trusted) => return None,
+    };
+    Some(shown_source(&source))
+}
+
+/// Converts the result of a call. `kept` is the file with the full text of a long result.
+fn outcome_of(result: Result<ToolOutput, ToolError>, kept: Option<KeptOutput>) -> Outcome {
     let mut output = match result {
         Ok(output) => bounded(without_own_fields(output)),
         Err(error) => return Outcome::failed(error.to_string()),
@@ -33,7 +92,7 @@ pub(in crate::engine) fn outcome_of(result: Result<ToolOutput, ToolError>, kept:
     Outcome::done(output)
 }
 
-/// Wraps what a tool answered under the names that say what the daemon did with a long result.
+/// Nests a result that uses the daemon's own field names, so that a tool cannot imitate the daemon.
 fn without_own_fields(output: ToolOutput) -> ToolOutput {
     if ![KEPT_IN, KEPT_PART, LEFT_OUT].iter().any(|name| output.value.contains_key(*name)) {
         return output;
@@ -42,7 +101,7 @@ fn without_own_fields(output: ToolOutput) -> ToolOutput {
     ToolOutput { value, ..output }
 }
 
-/// Keeps a result within bounds: the log, the message and the prompt all carry it.
+/// Truncates a result to [`MAX_OUTPUT_BYTES`]; it is stored in the log, the message and the prompt.
 fn bounded(output: ToolOutput) -> Value {
     let whole_bytes = output.whole_bytes.unwrap_or(0);
     let value = Value::Object(output.value);
@@ -62,8 +121,8 @@ fn bounded(output: ToolOutput) -> Value {
     json!({"text": &text[..end], LEFT_OUT: format!("{left_out} bytes; ask for a part of it")})
 }
 
-/// A result that a model cannot read in one piece, as it is kept.
-pub(in crate::engine) fn too_long_to_read(output: &ToolOutput) -> Option<Cow<'_, str>> {
+/// Returns the full text of a result that is too long for the model to read at once.
+fn too_long_to_read(output: &ToolOutput) -> Option<Cow<'_, str>> {
     if let Some(whole) = &output.whole {
         return Some(Cow::Borrowed(whole));
     }
@@ -71,13 +130,13 @@ pub(in crate::engine) fn too_long_to_read(output: &ToolOutput) -> Option<Cow<'_,
     is_too_long.then(|| Cow::Owned(output.in_lines()))
 }
 
-/// What a model reads of a result in the turn that made it.
-pub(in crate::engine) fn read_by_model(outcome: &Outcome, marker: &Marker) -> String {
+/// Renders a result for the model in the turn that produced it.
+pub(super) fn read_by_model(outcome: &Outcome, marker: &Marker) -> String {
     shown(&outcome.output, MAX_READ_CHARACTERS, outcome.untrusted_source.is_some().then_some(marker))
 }
 
-/// What it reads of it later.
-pub(in crate::engine) fn remembered_by_model(record: &CallRecord, marker: &Marker) -> String {
+/// Renders a result of an earlier turn for the model.
+pub(super) fn remembered_by_model(record: &CallRecord, marker: &Marker) -> String {
     match (&record.output, record.status) {
         (Some(output), _) => {
             shown(output, MAX_REMEMBERED_CHARACTERS, record.untrusted_source.is_some().then_some(marker))
@@ -92,13 +151,13 @@ pub(in crate::engine) fn remembered_by_model(record: &CallRecord, marker: &Marke
     }
 }
 
-/// Whether this is what [`bounded`] makes of a long result, and is cut again.
+/// Whether `value` is a result that [`bounded`] truncated and that exceeds `limit` again.
 fn is_bounded(value: &Map<String, Value>, limit: usize) -> bool {
     let text = |field: &str| value.get(field).and_then(Value::as_str);
     value.len() == 2 && text(LEFT_OUT).is_some() && text("text").is_some_and(|text| text.chars().nth(limit).is_some())
 }
 
-/// The text of a result, between marks where `marker` is given, and what the daemon says of the rest.
+/// The text of a result, enclosed in marks if `marker` is given, with a note about the omitted part.
 fn shown(output: &Value, limit: usize, marker: Option<&Marker>) -> String {
     let (text, note) = shortened(output, limit);
     let text = match marker {
@@ -130,7 +189,7 @@ fn shortened(output: &Value, limit: usize) -> (String, String) {
     });
     let gone = gone.as_ref().and_then(Value::as_str).and_then(|gone| gone.split(' ').next());
     let Some((end, _)) = text.char_indices().nth(limit) else {
-        // Short enough, and yet not all.
+        // The text fits, but it is already truncated.
         let note = kept_in.map(|kept_in| format!("[… some of it was left out; {kept_in}]")).unwrap_or_default();
         return (text, note);
     };
