@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use agentd_base::Timestamp;
-use agentd_otlp::Tracer;
 use agentd_store::Db;
+use agentd_telemetry::Tracer;
 
 use super::backlog::{CountEvents, EventBacklog};
 use super::data_dir::DataDir;
