@@ -9,9 +9,11 @@ EMBEDDER := all-minilm-l6-v2-q8_0.gguf
 TOOL_SERVERS := .tool-servers
 PROMETHEUS := .prometheus
 PACKAGES := bubblewrap cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
+# For the browser: Chinese, Japanese and Korean, and emoji.
+FONTS := fonts-droid-fallback fonts-noto-color-emoji
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help channels-guide chat-apis chromium prometheus bench-browser bench-monitoring module-graph run test check bench bench-attacks bench-local-tools bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas ui check-ui test-ui pictures bench-page simulation soak faults
+.PHONY: help channels-guide chat-apis chromium prometheus bench-browser bench-monitoring module-graph run test check bench bench-attacks bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas ui check-ui test-ui pictures bench-page simulation soak faults
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -19,6 +21,7 @@ help: ## Show the targets
 run: tools models ## Build and start the daemon with its page and the model inside (the first build takes minutes)
 	@scripts/build-ui.sh || echo "== the page could not be built: the daemon will show a plain start page"
 	@scripts/install-packages.sh chromium || echo "== no Chromium could be installed: everything works but the browser"
+	@scripts/install-packages.sh $(FONTS) || echo "== no fonts could be installed: some scripts are shown as boxes in pictures of pages"
 	$(call say,building the daemon)
 	cargo build --release --package agentd
 	$(call say,starting)
@@ -38,9 +41,11 @@ test: tools postgres-tools models tool-servers prometheus chromium ui ## Run eve
 	@scripts/test-ui.sh first chat markdown
 	$(call say,tests on PostgreSQL)
 	@# The same packages as before: fewer would have other features, and all be built again. What has no database and
-	@# takes long (the browser, the sandbox) is in targets of other names, or left out here.
+	@# takes long (the browser, the sandbox), and what repeats one path hundreds of times, runs on SQLite alone.
 	scripts/with-summary.sh scripts/in-memory.sh scripts/with-postgres.sh cargo test --workspace --no-fail-fast --lib --test it -- \
-		$(addprefix --skip browser::,acting ending hostile network pages reaching seeing)
+		$(addprefix --skip ,browser:: hostile tool_servers:: skills::bounds channels::contents \
+		 scheduler::matrix memory::repeats::facts_that memory::repeats::repeated_facts simulation:: \
+		lifecycle::connections)
 
 ui: tools ## Build the page, which the daemon's next build takes in
 	@scripts/build-ui.sh
@@ -100,8 +105,9 @@ prometheus: ## Fetch the Prometheus that the tests start; nothing is installed
 chat-apis: tools ## Renew what the fakes of chat platforms check requests against
 	@scripts/extract-chat-apis.sh
 
-chromium: ## Install the browser that agents and the tests drive
+chromium: ## Install the browser that agents and the tests drive, and fonts for it
 	@scripts/install-packages.sh chromium
+	@scripts/install-packages.sh $(FONTS) || echo "== no fonts could be installed: tests of some scripts are skipped"
 
 tools:
 	@scripts/install-packages.sh $(PACKAGES)
@@ -129,18 +135,11 @@ bench: tools models ## Measure what docs/benchmarks.md quotes (takes minutes)
 	$(call say,rounds of tools)
 	target/release/tools
 	$(call say,entities found in text)
-	target/release/entities
+	target/release/entities $(MODELS)/$(EMBEDDER)
 	$(call say,the model inside against its engine)
 	target/release/local_model $(MODELS)/$(WRITER)
 	$(call say,the embedder)
 	target/release/embedder $(MODELS)/$(EMBEDDER)
-
-export MODEL
-bench-local-tools: tools models ## Measure how well a model inside calls tools: MODEL=path takes any GGUF
-	$(call say,building)
-	cargo build --release --package agentd-bench --features local-model,embedded --bin local_tools
-	$(call say,tool calls)
-	target/release/local_tools "$${MODEL:-$(MODELS)/$(WRITER)}" $(if $(VERBOSE),--verbose)
 
 export LOCOMO
 bench-memory: tools models ## Measure memory: speed; with LOCOMO=folder also how well it finds
@@ -151,7 +150,7 @@ bench-memory: tools models ## Measure memory: speed; with LOCOMO=folder also how
 	target/release/memory $(MODELS)/$(EMBEDDER)
 	if [ -n "$${LOCOMO:-}" ]; then target/release/memory $(MODELS)/$(EMBEDDER) --quality "$$LOCOMO"; fi
 	$(call say,entities found in text)
-	cargo run --release --package agentd-bench --bin entities
+	cargo run --release --package agentd-bench --features local-model --bin entities -- $(MODELS)/$(EMBEDDER)
 
 export ROWS
 bench-monitoring: tools ## Measure what monitoring costs, and its endpoints over a year of 200,000 calls: ROWS=10000000 for more

@@ -130,7 +130,13 @@ impl DaemonUnderTest {
     /// Resident memory of the daemon and its children, in bytes.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
-        self.own_resident_bytes() + self.children().into_iter().map(resident_bytes_of).sum::<u64>()
+        self.memory().resident
+    }
+
+    /// Memory of the daemon and its children.
+    #[must_use]
+    pub fn memory(&self) -> MemoryUsage {
+        self.children().into_iter().map(MemoryUsage::of).fold(MemoryUsage::of(self.child.id()), MemoryUsage::add)
     }
 
     /// The processes that it started and that are still there.
@@ -154,7 +160,7 @@ impl DaemonUnderTest {
     /// Resident memory of the daemon without its children, in bytes.
     #[must_use]
     pub fn own_resident_bytes(&self) -> u64 {
-        resident_bytes_of(self.child.id())
+        MemoryUsage::of(self.child.id()).resident
     }
 
     /// Open files and sockets of the daemon without its children.
@@ -202,10 +208,33 @@ pub fn processor_time_of(process: u32) -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-fn resident_bytes_of(process: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
-    line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or_default() * 1024
+/// Memory of one or several processes, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MemoryUsage {
+    pub resident: u64,
+    /// Pages that several processes share count in proportion.
+    pub proportional: u64,
+    /// Memory without a backing file: heap and stacks.
+    pub anonymous: u64,
+}
+
+impl MemoryUsage {
+    fn of(process: u32) -> Self {
+        let rollup = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup")).unwrap_or_default();
+        let kib = |name: &str| {
+            let line = rollup.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or_default();
+            line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or_default()
+        };
+        Self { resident: kib("Rss") * 1024, proportional: kib("Pss") * 1024, anonymous: kib("Anonymous") * 1024 }
+    }
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            resident: self.resident + other.resident,
+            proportional: self.proportional + other.proportional,
+            anonymous: self.anonymous + other.anonymous,
+        }
+    }
 }
 
 impl Drop for DaemonUnderTest {

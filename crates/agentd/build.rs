@@ -8,7 +8,7 @@ use flate2::write::GzEncoder;
 use utoipa_swagger_ui_vendored::SWAGGER_UI_VENDORED;
 
 /// Of the archive's files those that a browser is sent; `web_ui` has the page itself.
-const FILES: [&str; 3] = ["swagger-ui.css", "swagger-ui-bundle.js", "swagger-ui-standalone-preset.js"];
+const FILES: [&str; 2] = ["swagger-ui.css", "swagger-ui-bundle.js"];
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 

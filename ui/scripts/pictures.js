@@ -176,7 +176,7 @@ try {
   await take('monitoring-alerts', '/monitoring/alerts');
   await take('monitoring-alert-new', '/monitoring/alerts', () => press('New alert'));
   await take('monitoring-activity', '/monitoring/activity');
-  for (const each of ['profile', 'interface', 'notifications', 'providers', 'agent', 'strategy', 'proactive', 'memory', 'tools', 'servers', 'browser', 'email', 'security', 'sandbox', 'keys', 'sessions', 'backup', 'data']) await take(`settings-${each}`, `/settings/${each}`);
+  for (const each of ['profile', 'interface', 'notifications', 'providers', 'agent', 'strategy', 'proactive', 'memory', 'tools', 'custom', 'servers', 'browser', 'email', 'security', 'sandbox', 'keys', 'sessions', 'backup', 'data']) await take(`settings-${each}`, `/settings/${each}`);
   await take('missing', '/no-such-page');
   await context.clearCookies();
   await take('start-login', '/');

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { after, before, test } from 'node:test';
-import { axe, begin, lookAt, walkThrough } from './harness.js';
+import { axe, begin, codeIn, lookAt, walkThrough } from './harness.js';
 
 const INSTRUCTIONS = 'You are careful.\n\nAnswer in at most ten sentences.\nName your sources.';
 const PROPOSED = INSTRUCTIONS.replace('ten', 'five');
@@ -89,7 +89,7 @@ test('instructions have versions with differences, and an earlier one is restore
   await page.getByRole('button', { name: 'Restore' }).click();
   await dialog().getByRole('button', { name: 'Restore' }).click();
   await page.getByRole('button', { name: /Version 3.*in force.*restored/ }).waitFor();
-  assert.equal(await text.inputValue(), INSTRUCTIONS);
+  assert.equal(await codeIn(text), INSTRUCTIONS);
 });
 
 test('instructions that changed meanwhile are overwritten only after a question', async () => {
@@ -103,7 +103,7 @@ test('instructions that changed meanwhile are overwritten only after a question'
   const question = page.getByRole('dialog', { name: 'Overwrite the newer instructions?' });
   await question.getByRole('button', { name: 'Cancel' }).click();
   await page.getByText('These instructions were changed elsewhere while you were editing.').waitFor();
-  assert.equal(await field.inputValue(), 'Mine.');
+  assert.equal(await codeIn(field), 'Mine.');
   assert.equal(await instructions(), 'Changed elsewhere.');
   await page.getByRole('button', { name: 'Save' }).click();
   await question.getByRole('button', { name: 'Overwrite' }).click();
@@ -125,8 +125,8 @@ test('a change that the agent proposes is shown as a difference and accepted', a
   assert.equal(await proposal.locator('ins').textContent(), 'Added: Answer in at most five sentences.');
   assert.deepEqual(await axe(page), []);
   await proposal.getByRole('button', { name: 'Accept' }).click();
-  await page.getByRole('button', { name: /Version 4.*in force.*by itself/ }).waitFor();
-  assert.equal(await page.getByRole('textbox', { name: 'Instructions' }).inputValue(), PROPOSED);
+  await page.getByRole('button', { name: /Version \d+.*in force.*by itself/ }).waitFor();
+  assert.equal(await codeIn(page.getByRole('textbox', { name: 'Instructions' })), PROPOSED);
 });
 
 test('tools are chosen one by one', async () => {

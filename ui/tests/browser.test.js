@@ -360,7 +360,7 @@ test('sign-ins are saved, restored after a question, and deleted', async () => {
 
 test('the picture is not streamed while nobody sees it', async () => {
   const sockets = [];
-  page.on('websocket', (socket) => void (socket.url().endsWith('/api/browser/stream') && sockets.push(socket)));
+  page.on('websocket', (socket) => void (new URL(socket.url()).pathname === '/api/browser/stream' && sockets.push(socket)));
   await show('/browser');
   await page.locator('main canvas:visible').waitFor();
   const see = (hidden) => page.evaluate((hidden) => {

@@ -60,13 +60,13 @@ const outline = () =>
 test('text and tool calls keep their order over a reload', async () => {
   await newConversation();
   await say('two steps');
-  await page.getByText('Both are written.').waitFor();
+  await replies().last().getByText('Both are written.').waitFor();
   await settled();
   const expected = ['First the plan.', 'write_file', 'Then the report.', 'write_file', 'Both are written.'];
   // The texts inside a card are its input and output, which have no `summary` of their own.
   assert.deepEqual((await outline()).filter((text) => expected.includes(text)), expected);
   await page.reload();
-  await page.getByText('Both are written.').waitFor();
+  await replies().last().getByText('Both are written.').waitFor();
   assert.deepEqual((await outline()).filter((text) => expected.includes(text)), expected);
   const cards = await replies().last().locator('summary').allInnerTexts();
   assert.equal(cards.length, 2);
@@ -285,7 +285,7 @@ test('a used up budget is said above the field, in plain words', async () => {
   await say('too expensive again');
   await notice.getByText('The total budget of 1 tokens is used up.').waitFor();
   await notice.getByRole('link', { name: 'Change the limit' }).click();
-  await page.getByRole('heading', { name: 'Agents' }).waitFor();
+  await page.getByRole('heading', { level: 1, name: 'Agents' }).waitFor();
   await it.call('PUT', '/api/settings/agent', { total_token_limit: null });
   await it.call('PATCH', '/api/agents/ada', { profile: { daily_token_limit: 2 } });
   await newConversation();

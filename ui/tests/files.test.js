@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { begin, lookAt, walkThrough } from './harness.js';
+import { begin, codeIn, lookAt, walkThrough } from './harness.js';
 
 const HOSTILE = '<img src=x onerror="window.harmed=1"> \u202egpj.exe';
 const SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="80" height="60"><script>window.harmed=2</script><rect width="80" height="60" fill="teal" onload="window.harmed=3"/></svg>';
@@ -17,12 +17,12 @@ let folder;
 const contentOf = (path) => `${bench.daemon.url}/api/agents/ada/files/content?path=${encodeURIComponent(path)}`;
 
 async function put(path, content) {
-  const response = await page.request.put(contentOf(path), { data: Buffer.from(content), headers: { ...it.headers, 'Content-Type': 'application/octet-stream' } });
+  const response = await page.request.put(contentOf(path), { data: Buffer.from(content), headers: { ...bench.headers, 'Content-Type': 'application/octet-stream' } });
   assert.ok(response.ok(), `${path}: ${response.status()} ${await response.text()}`);
 }
 
 async function get(path) {
-  const response = await page.request.get(contentOf(path), { headers: it.headers });
+  const response = await page.request.get(contentOf(path), { headers: bench.headers });
   return response.ok() ? (await response.body()).toString() : null;
 }
 
@@ -84,8 +84,10 @@ test('files are uploaded, and one that is there is replaced only when that is wa
   await page.getByRole('list', { name: 'Uploads' }).waitFor({ state: 'detached' });
   assert.equal(await get('plan.md'), '# Plan\n');
   await input.setInputFiles(path);
+  const replaced = page.waitForResponse((response) => response.request().method() === 'PUT' && response.ok());
   await bench.dialog().getByRole('button', { name: 'Replace' }).click();
-  await page.getByText('plan.md is in the workspace.').waitFor();
+  await replaced;
+  await page.getByText('plan.md is in the workspace.').first().waitFor();
   assert.equal(await get('plan.md'), '# Another\n');
 });
 
@@ -144,7 +146,7 @@ test('a text is read and edited, and what is not saved is not lost without a que
   await text.fill('one\n2\n');
   await page.getByRole('link', { name: 'Workspace' }).click();
   await bench.dialog().getByRole('button', { name: 'Cancel' }).click();
-  assert.equal(await text.inputValue(), 'one\n2\n');
+  assert.equal(await codeIn(text), 'one\n2\n');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.locator('main pre').getByText('2').waitFor();
   assert.equal(await get('notes.txt'), 'one\r\n2\r\n', 'lines end as before');
@@ -162,7 +164,7 @@ test('what the agent wrote meanwhile is overwritten only when that is wanted', a
     const conflict = page.getByRole('alert').filter({ hasText: 'The file was changed meanwhile' });
     await conflict.waitFor();
     assert.equal(await get('notes.txt'), 'by the agent');
-    assert.equal(await text.inputValue(), 'by the owner', 'what was typed stays');
+    assert.equal(await codeIn(text), 'by the owner', 'what was typed stays');
     await conflict.getByRole('button', { name: answer }).click();
     await page.locator('main pre').getByText(expected).waitFor();
     assert.equal(await get('notes.txt'), expected);

@@ -200,6 +200,13 @@ export async function longestTask(page, browser, action) {
   return Math.round(Math.max(...tasks.map(({ tdur }) => tdur)) / 1000);
 }
 
+/** The text of a code editor, once it has loaded in place of the plain field. */
+export async function codeIn(field) {
+  const lines = field.locator('.cm-line');
+  await lines.first().waitFor();
+  return (await lines.allTextContents()).join('\n');
+}
+
 /** A conversation, as a person has it. */
 export function talking(page, daemon) {
   const composer = () => page.getByRole('textbox', { name: /^Message to/ });

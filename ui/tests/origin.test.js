@@ -78,8 +78,8 @@ test('the cookie that a neighbouring port receives opens nothing from its server
 test('a page of a neighbouring port opens nothing from the owner’s browser', async () => {
   const tab = await visit();
   const statuses = [];
-  it.context.on('response', (response) => {
-    if (response.url().startsWith(it.daemon.url) && response.frame().page() === tab) statuses.push(response.status());
+  tab.on('response', (response) => {
+    if (response.url().startsWith(it.daemon.url)) statuses.push(response.status());
   });
   const outcome = await tab.evaluate(async (daemon) => {
     const read = (path, init) => fetch(daemon + path, { credentials: 'include', ...init }).then((response) => response.text(), () => 'blocked');

@@ -53,7 +53,7 @@ test('the palette and the shortcuts lead by keyboard, and focus follows', async 
   await page.getByRole('heading', { name: 'Approvals' }).waitFor();
 });
 
-const VIEWS = ['/chat', '/channels', '/devices', '/scheduler', '/hooks', '/monitoring', '/approvals', '/approvals?tab=answered', '/browser', '/browser/requests', '/browser/recordings', '/browser/signins', '/no-such-page', ...['profile', 'interface', 'notifications', 'providers', 'agent', 'strategy', 'proactive', 'memory', 'tools', 'servers', 'browser', 'email', 'security', 'sandbox', 'keys', 'sessions', 'backup', 'data'].map((each) => `/settings/${each}`)];
+const VIEWS = ['/chat', '/channels', '/devices', '/scheduler', '/hooks', '/monitoring', '/approvals', '/approvals?tab=answered', '/browser', '/browser/requests', '/browser/recordings', '/browser/signins', '/no-such-page', ...['profile', 'interface', 'notifications', 'providers', 'agent', 'strategy', 'proactive', 'memory', 'tools', 'custom', 'servers', 'browser', 'email', 'security', 'sandbox', 'keys', 'sessions', 'backup', 'data'].map((each) => `/settings/${each}`)];
 
 test('every view keeps to WCAG 2.2 AA and fits', async () => assert.deepEqual(await lookAt(it, VIEWS), []));
 test('every view can be walked through by Tab', async () => assert.deepEqual(await walkThrough(it, VIEWS), []));

@@ -159,6 +159,34 @@ test('an import names the safety settings that it leaves unchanged, and applies 
   await call('PUT', '/api/settings/security', { allowed_hosts: [] });
 });
 
+test('a custom tool is written, refused where it is wrong, changed and deleted', async () => {
+  await show('/settings/custom');
+  await page.getByRole('button', { name: 'New tool' }).click();
+  await dialog().getByLabel('Name', { exact: true }).fill('shout');
+  await dialog().getByLabel('Description').fill('Says it in capitals.');
+  await dialog().getByLabel(/^Input/).fill('[]');
+  await dialog().getByLabel('Code').fill('def run(input):\n    return input["text"].upper()');
+  await dialog().getByRole('button', { name: 'Create' }).click();
+  await dialog().getByText('This is not a JSON object.').waitFor();
+  await dialog().getByLabel(/^Input/).fill('{"type": "object", "properties": {"text": {"type": "string"}}}');
+  await dialog().getByRole('button', { name: 'Create' }).click();
+  await row('shout').waitFor();
+  const [tool] = (await call('GET', '/api/settings/skills/custom')).tools;
+  assert.deepEqual([tool.kind, tool.source_code], ['python', 'def run(input):\n    return input["text"].upper()']);
+  await page.getByRole('button', { name: 'Actions for shout' }).click();
+  await page.getByRole('menuitem', { name: 'Edit' }).click();
+  await dialog().getByLabel('Kind').selectOption('http');
+  await dialog().getByLabel('URL').fill('https://shout.example/{{input.text}}');
+  await dialog().getByLabel(/^Secret headers/).fill('{"Authorization": "Bearer abc"}');
+  await dialog().getByRole('button', { name: 'Save' }).click();
+  await row('HTTP request').waitFor();
+  assert.deepEqual((await call('GET', '/api/settings/skills/custom')).tools[0].request.secret_headers, { authorization: { set: true } });
+  await page.getByRole('button', { name: 'Actions for shout' }).click();
+  await page.getByRole('menuitem', { name: 'Delete' }).click();
+  await dialog().getByRole('button', { name: 'Delete' }).click();
+  await page.getByText('No custom tools yet').waitFor();
+});
+
 test('on a phone the sections are chosen from a list, which asks before what was typed is lost', async () => {
   await page.setViewportSize(PHONE);
   await show('/settings/profile');

@@ -1,5 +1,5 @@
-//! Cold start: from spawning the process to the first 200 on `/health/ready`, on a data directory
-//! with 1,000 agents; and resident memory when idle. Reference: `/bin/true` started the same way.
+//! Cold start: from spawning the process to the first 200 on `/health/ready`, on an empty data directory and on one
+//! with 1,000 agents; and memory when idle. Reference: `/bin/true` started the same way.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use agentd_bench::Outcome;
-use agentd_bench::daemon::{DaemonUnderTest, binary};
+use agentd_bench::daemon::{DaemonUnderTest, MemoryUsage, binary};
 use agentd_bench::figures::Sample;
 use serde_json::json;
 
@@ -27,7 +27,7 @@ fn main() -> Outcome<()> {
     }
     daemon.stop()?;
 
-    let (mut starts, mut references, mut resident) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut starts, mut references, mut memory) = (Vec::new(), Vec::new(), Vec::new());
     for run in 0..=RUNS {
         let began = Instant::now();
         Command::new("/bin/true").stdout(Stdio::null()).status()?;
@@ -40,7 +40,17 @@ fn main() -> Outcome<()> {
             starts.push(start.as_secs_f64() * 1000.0);
             references.push(reference.as_secs_f64() * 1000.0);
             std::thread::sleep(Duration::from_secs(1));
-            resident.push(mebibytes(daemon.resident_bytes()));
+            memory.push(daemon.memory());
+        }
+        daemon.stop()?;
+    }
+    let mut first_starts = Vec::new();
+    for run in 0..=RUNS {
+        let began = Instant::now();
+        let daemon = DaemonUnderTest::spawn(&folder.path().join(format!("empty-{run}")))?;
+        daemon.wait_until_ready()?;
+        if run > 0 {
+            first_starts.push(began.elapsed().as_secs_f64() * 1000.0);
         }
         daemon.stop()?;
     }
@@ -53,18 +63,33 @@ fn main() -> Outcome<()> {
             slept = daemon.sleeps();
         }
         std::thread::sleep(BETWEEN_LOOKS);
-        idle.push(mebibytes(daemon.resident_bytes()));
+        idle.push(daemon.memory());
     }
     let wakes = daemon.sleeps() - slept;
     daemon.stop()?;
     println!("{AGENTS} agents, {RUNS} starts");
     println!("spawn to ready, ms:     {}", Sample::new(starts));
+    println!("the same, empty folder: {}", Sample::new(first_starts));
     println!("spawn of /bin/true, ms: {}", Sample::new(references));
-    println!("resident after 1 s, MB:  {}", Sample::new(resident));
-    println!("resident over 2 min, MB: {}", Sample::new(idle));
+    print_memory("after 1 s", &memory);
+    print_memory("over 2 min", &idle);
     println!("wake-ups in the 2nd min:  {wakes}");
     println!("binary, MB:             {:.1}", mebibytes(std::fs::metadata(binary())?.len()));
     Ok(())
+}
+
+type Figure = fn(&MemoryUsage) -> u64;
+
+fn print_memory(when: &str, memory: &[MemoryUsage]) {
+    let figures: [(&str, Figure); 3] = [
+        ("resident", |memory| memory.resident),
+        ("proportional (PSS)", |memory| memory.proportional),
+        ("anonymous", |memory| memory.anonymous),
+    ];
+    for (name, figure) in figures {
+        let sample = memory.iter().map(|memory| mebibytes(figure(memory))).collect();
+        println!("{name} {when}, MB: {}", Sample::new(sample));
+    }
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a size")]

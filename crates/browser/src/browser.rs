@@ -86,6 +86,13 @@ impl Browser {
         }
     }
 
+    /// Lets other programs of the machine go before the process that runs.
+    pub(crate) async fn lower_priority(&self) {
+        if let Some(running) = &*self.running.lock().await {
+            running.chromium.lower_priority();
+        }
+    }
+
     /// A new context, in the Chromium that runs or else in a new one.
     ///
     /// # Errors

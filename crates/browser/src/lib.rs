@@ -12,6 +12,7 @@
 //! - A tab shows addresses of web pages only, whatever led it there; pages of Chromium and files are refused.
 //! - How a browser appears, its mocks and the list of its requests belong to an [`Environment`], which outlives a
 //!   Chromium that ends.
+//! - Videos are encoded by a Chromium of their own, whose page reaches nothing.
 //!
 //! Deliberately absent: SQL, serving HTTP, and types for the whole DevTools protocol.
 
@@ -28,6 +29,7 @@ mod environment;
 mod error;
 mod network;
 mod options;
+mod own_page;
 mod proxy_login;
 mod recording;
 mod registry;
@@ -37,6 +39,7 @@ mod selector;
 mod snapshot;
 mod storage_state;
 mod tab;
+mod video;
 
 pub use action::{Action, ActionOutcome, ActionRequest, DEFAULT_TIMEOUT_MS, ElementState, MAX_TIMEOUT_MS};
 pub use browser::{Browser, Context};
@@ -58,3 +61,4 @@ pub use selector::is_point;
 pub use snapshot::{MAX_ELEMENTS, Snapshot};
 pub use storage_state::{Database, LeftOut, MAX_STATE_BYTES, OriginStorage, SavedState, StorageState, StoredItem};
 pub use tab::{Dialog, DialogAnswer, LoadState, Tab, TabInfo};
+pub use video::{VideoEncoder, VideoError, VideoOptions};

@@ -284,6 +284,13 @@ impl Registry {
         tell_in_order(shared, vec![command]);
     }
 
+    /// Closes a tab whose page loads itself without end.
+    fn close_looping(&self, tab: &Tab) {
+        let Some(shared) = self.shared.get() else { return };
+        tracing::warn!(tab = tab.id(), "a page loaded itself without end; its tab is closed");
+        tell_in_order(shared, vec![(None, "Target.closeTarget", json!({"targetId": tab.id()}))]);
+    }
+
     fn changed(&self) {
         self.changes.send_modify(|count| *count += 1);
     }
@@ -320,7 +327,11 @@ impl Observer for Registry {
                 };
                 self.observe(event, tab.as_ref(), worker.as_ref());
                 if let Some(tab) = tab {
+                    let was_looping = tab.state.borrow().is_looping;
                     tab.apply(event, session);
+                    if !was_looping && tab.state.borrow().is_looping {
+                        self.close_looping(&tab);
+                    }
                     if &*event.method == "Page.frameNavigated" {
                         self.remove_refused_address(&tab);
                         self.changed();

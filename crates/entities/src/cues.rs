@@ -31,24 +31,16 @@ cues! {
     /// Who somebody is to somebody outside the family.
     ACQUAINTANCE = 2: "friend friends buddy pal mate colleague colleagues coworker boss manager neighbor neighbour roommate flatmate teammate classmate teacher
         mentor therapist doctor dentist coach trainer tutor student client customer ex intern assistant landlord nurse supervisor";
-    /// Stands before a name and belongs to it.
-    TITLE = 3: "dr mr mrs ms miss prof professor doctor sir madam captain capt president senator uncle aunt auntie grandma grandpa granny lord lady king queen
-        prince princess coach judge pastor reverend rev sister brother father pope chancellor minister sergeant lieutenant general colonel detective inspector officer nurse";
     /// What persons do, in the form that follows a name.
-    PERSON_VERB = 4: "said says told tells asked asks called calls thinks thought wrote writes wants wanted likes liked loves loved hates hated lives lived works worked
+    PERSON_VERB = 3: "said says told tells asked asks called calls thinks thought wrote writes wants wanted likes liked loves loved hates hated lives lived works worked
         moved left joined met sent bought visited married paid came went goes suggested suggests showed invited plays played knows knew feels felt
         agreed agrees replied answered shouted whispered laughed cried smiled texted emailed phoned gave gives took teaches taught studies studied
         mentioned explained recommended recommends believes promised offered wears wore cooked baked sang drove fixed borrowed thanked prefers enjoys speaks
         retired graduated helped helps brought wished decided dreams hopes insisted complained hugged";
     /// Follows a name as well as a thing.
-    COPULA = 5: "is was has had will would can could should might isn't wasn't hasn't hadn't won't doesn't didn't does did";
-    /// Stands before a person who is its object.
-    PERSON_OBJECT = 6: "asked ask told tell met meet meeting thanked thank emailed texted phoned invited hugged married marry dating messaged interviewed congratulated
-        kissed helped missed miss visited trust trusts loves love saw hired";
-    /// Stands before persons, and before other things as well.
-    PERSON_NEIGHBOR = 7: "with and by to for from about hi hello hey thanks dear love than or as like of but , & hear heard let tell without";
+    COPULA = 4: "is was has had will would can could should might isn't wasn't hasn't hadn't won't doesn't didn't does did";
     /// Talk of software.
-    TECHNICAL = 8: "code coding coded coder program programs programming programmer programmers compiler compile compiles compiled compiling library libraries framework
+    TECHNICAL = 5: "code coding coded coder program programs programming programmer programmers compiler compile compiles compiled compiling library libraries framework
         frameworks backend frontend deploy deployed deploying deployment api apis app apps crate crates server servers service services microservice microservices
         developer developers engineer engineers engineering software script scripts repo repository module modules package packages dependency dependencies plugin plugins
         sdk cli database databases query queries schema debug debugging debugger bug bugs bugfix refactor refactored refactoring rewrite rewrote rewritten runtime
@@ -59,40 +51,15 @@ cues! {
         release released ported port compiler's interpreter parser client clients json yaml model models gpu hackathon startup's lambda macros macro traits trait
         ownership lifetimes concurrency solver borrow checker rest http testing tested";
     /// What one does with software.
-    TECHNICAL_VERB = 9: "use uses using used learn learning learned learnt write writes writing wrote written code coding coded rewrote rewrite rewritten port ported
+    TECHNICAL_VERB = 6: "use uses using used learn learning learned learnt write writes writing wrote written code coding coded rewrote rewrite rewritten port ported
         deploy deployed install installed migrate migrated prefer prefers program programming switched switching via built build building adopt adopted know knows";
-    /// Talk of natural languages.
-    SPOKEN = 10: "speak speaks spoke spoken speaking learn learns learning learned learnt teach teaches teaching taught study studies studying studied fluent fluently translate translates translated
-        translating translation translator lesson lessons class classes course courses language languages accent dictionary grammar vocabulary bilingual
-        pronounce pronunciation conversational subtitles practice practise native";
-    /// Stands before a place.
-    PLACE_PREPOSITION = 11: "in to from near at through across around outside inside toward towards into between via";
     /// Talk of living somewhere or going there.
-    MOVEMENT = 12: "live lives lived living moved move moves moving relocate relocated relocating flew fly flying flight flights travel travels traveled travelled traveling travelling
+    MOVEMENT = 7: "live lives lived living moved move moves moving relocate relocated relocating flew fly flying flight flights travel travels traveled travelled traveling travelling
         trip trips drove drive driving visit visits visited visiting based born grew raised stay stayed staying vacation holiday holidays went going back
         returned returning arrived arriving arrive office flat apartment hotel train trains road tour tours commute commuting settled reside resides residing
         honeymoon camped camping hiked landed located capital city town village airport border borders spent spend emigrated immigrated native weekend";
-    /// Talk of employment and firms.
-    EMPLOYMENT = 13: "work works worked working job joined join joining hired employed employer intern interned internship interview interviewed ceo cto cfo coo vp founder
-        cofounder engineer manager director analyst company shares share stock stocks startup acquired acquisition bought announced released launched contract
-        customer supplier offer firm consultant recruiter career left founded";
-    /// What firms do, in the form that follows their name.
-    FIRM_VERB = 14: "announced announces released releases launched launches acquired acquires bought buys reported reports hired hires fired unveiled sued shipped ships published
-        offers offered said says raised invested owns sells sold signed delivered merged is was has makes made pays paid opened";
-    /// The last word of an organization's name.
-    FIRM_SUFFIX = 15: "inc gmbh ag ltd llc corp corporation co plc foundation institute university college hospital bank group labs lab laboratories technologies technology
-        systems solutions airlines airways partners ventures association society school clinic committee ministry robotics analytics dynamics industries
-        consulting studios studio software media capital holdings pharmaceuticals academy museum orchestra council agency insurance logistics motors energy kg se bv sarl
-        limited company brothers bros federation union league";
-    /// The first word of an organization's name, before `of`.
-    FIRM_HEAD = 16: "university bank ministry institute department museum college academy church school board house";
-    /// The last word of a place's name.
-    PLACE_SUFFIX = 17: "river street avenue road park beach island islands mountains mountain valley lake bay bridge square castle falls canyon desert hills forest peninsula airport
-        station harbor harbour lane boulevard county province district plaza tower cathedral creek cove springs";
-    /// The first word of a place's name.
-    PLACE_HEAD = 18: "lake mount cape fort port saint san santa los las el";
     /// Never a name, nor the start of one.
-    FUNCTION = 19: "the a an i you he she it we they this that these those my your his her its our their me him us them and or but if so because when while where
+    FUNCTION = 8: "the a an i you he she it we they this that these those my your his her its our their me him us them and or but if so because when while where
         what who whom whose why how which there here not no yes is are was were be been being am do does did have has had will would can could should shall may might
         must in on at to from of for with by about as into over under after before since until during between through then than too very just also only even still
         already again ever never always often sometimes maybe perhaps ok okay oh wow hey hi hello thanks thank please sorry good great nice sure well yeah yep nope
@@ -101,23 +68,17 @@ cues! {
         go see get got make made take took come came give keep put run try use like love look think know want need feel talk tell say said call ask
         happy merry dear congrats congratulations absolutely definitely totally really exactly right cool awesome amazing lol haha btw fyi asap tv ok";
     /// Heads a paragraph, and is no speaker.
-    HEADING = 20: "note notes todo warning update updates summary agenda subject re fwd fw date time from to cc bcc task tasks action actions item items question questions
+    HEADING = 9: "note notes todo warning update updates summary agenda subject re fwd fw date time from to cc bcc task tasks action actions item items question questions
         answer answers example examples hint tip tips important info error errors result results status reason context background goal goals plan decision
         decisions problem solution step steps next previous section chapter page part version author title name description user assistant system human ai bot model
         input output prompt response request message messages topic topics conclusion introduction overview details detail idea ideas fix feature bug chore ps edit
         source sources reference references figure table list location place address phone email price cost total pros cons monday tuesday wednesday thursday friday
         saturday sunday morning afternoon evening breakfast lunch dinner ingredients directions instructions requirements features usage warning caution deadline
         homework reminder q a img image photo link url http https file path code warning disclaimer abstract keywords where when what who why how";
-    NEGATION = 21: "not never no don't doesn't didn't won't can't cannot isn't wasn't aren't without neither nor stopped quit longer hasn't haven't wouldn't nobody";
-    DETERMINER = 22: "the a an this that these those some any no every each another my your his her its our their";
+    NEGATION = 10: "not never no don't doesn't didn't won't can't cannot isn't wasn't aren't without neither nor stopped quit longer hasn't haven't wouldn't nobody";
+    DETERMINER = 11: "the a an this that these those some any no every each another my your his her its our their";
     /// Stands before a date.
-    DATE_PREPOSITION = 23: "in on since until till by from before after during around of for between to early late mid through circa year summer winter spring autumn fall next last this";
-    /// Part of a surname.
-    NAME_PARTICLE = 24: "van von de da del della der den di la le bin ibn al el dos do ter ten zu du";
-    /// Has talks with people.
-    CONVERSATION = 25: "talked talk talking spoke speak speaking chatted chat met lunch dinner coffee brunch date call meeting argued argue lives live living work works worked catch hang hung dance danced hanging stay played play";
-    /// Names somebody.
-    NAMING = 26: "named called nicknamed";
+    DATE_PREPOSITION = 12: "in on since until till by from before after during around of for between to early late mid through circa year summer winter spring autumn fall next last this";
     /// Words that stand in no name and are a topic all the same.
-    TOPICAL = 27: "run call talk like love work happy cool dear";
+    TOPICAL = 13: "run call talk like love work happy cool dear";
 }

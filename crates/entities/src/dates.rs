@@ -20,7 +20,7 @@ use crate::cues;
 use crate::text::{Kind, Text};
 
 /// The key of a date that means nothing without the day on which it was said starts so.
-pub const RELATIVE_DATE_PREFIX: &str = "relative:";
+const RELATIVE_DATE_PREFIX: &str = "relative:";
 
 /// A date from token `start` up to `end`, and up to byte `end_byte` where it ends inside a token.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@
 //! | a preference: "favourite", "prefer", "hate" | 0.15 |
 //! | a simple fact (`facts`) | 0.15 |
 //! | a date | 0.10 |
-//! | a person, an organization or a place | 0.06 each, 0.12 at most |
+//! | a word that looks like a name | 0.06 each, 0.12 at most |
 //! | topics and tools | 0.03 each, 0.06 at most |
 //! | a strong feeling | up to 0.10 |
 //!
@@ -22,15 +22,19 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::cues;
-use crate::extract::extract_from;
+use crate::dates;
+use crate::extract::{MAX_TEXT_BYTES, extract};
 use crate::facts;
+use crate::proper_names;
 use crate::text::{Kind, Text};
-use crate::types::EntityType;
 
 const BASE: f64 = 0.2;
 pub(crate) const SMALL_TALK: f64 = 0.05;
 /// A sum of word weights so far from 0 is felt as two thirds.
 const HALF_FELT: f64 = 3.0;
+
+/// Names and topics that are looked at.
+const MAX_COUNTED: usize = 64;
 
 const LEXICON: &str = include_str!("../data/valence.txt");
 
@@ -219,7 +223,8 @@ const SMALL: &[&str] = &[
 /// Judges a text. Of a long one only what the extraction reads counts.
 #[must_use]
 pub fn evaluate(text: &str) -> Evaluation {
-    let (tokens, extraction) = extract_from(text, None);
+    let text = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
+    let tokens = Text::new(text);
     let valence = valence(&tokens);
     let phrases = Phrases::of(&tokens);
     let mut added = 0.0;
@@ -228,25 +233,19 @@ pub fn evaluate(text: &str) -> Evaluation {
             added += weight;
         }
     }
-    if !facts::facts_in(&tokens, &extraction.mentions).is_empty() {
+    let topics = extract(text, &[]).mentions;
+    if !facts::facts_in(&tokens, &topics).is_empty() {
         added += 0.15;
     }
-    let count = |types: &[EntityType]| {
-        let mut keys: Vec<&str> = extraction
-            .mentions
-            .iter()
-            .filter(|mention| types.contains(&mention.entity_type))
-            .take(64)
-            .map(|mention| &*mention.key)
-            .collect();
-        keys.sort_unstable();
-        keys.dedup();
-        f64::from(u8::try_from(keys.len()).unwrap_or(u8::MAX))
-    };
-    added += (count(&[EntityType::Date]) * 0.10).min(0.10);
-    added += (count(&[EntityType::Person, EntityType::Organization, EntityType::Place]) * 0.06).min(0.12);
-    added +=
-        (count(&[EntityType::Concept, EntityType::Tool, EntityType::Language, EntityType::Framework]) * 0.03).min(0.06);
+    let has_date = (0..tokens.tokens.len()).any(|at| dates::date_at(&tokens, at).is_some());
+    added += if has_date { 0.10 } else { 0.0 };
+    let names = proper_names::inside_sentences(&tokens).into_iter();
+    // Entries of the word lists count as topics.
+    let is_topic =
+        |start: usize| topics.iter().any(|topic| Some(topic.range.start) == tokens.get(start).map(|t| t.start));
+    let names = names.take(MAX_COUNTED).filter(|name| !is_topic(name.start)).map(|name| tokens.key_of(name));
+    added += (distinct(names.collect()) * 0.06).min(0.12);
+    added += (distinct(topics.iter().take(MAX_COUNTED).map(|topic| topic.key.clone()).collect()) * 0.03).min(0.06);
     let asks = tokens.source.trim_end().ends_with('?');
     if asks {
         added /= 2.0;
@@ -261,6 +260,12 @@ pub fn evaluate(text: &str) -> Evaluation {
         BASE + added + valence.abs() * 0.10
     };
     Evaluation { importance: importance.clamp(0.0, 1.0), valence }
+}
+
+fn distinct(mut keys: Vec<String>) -> f64 {
+    keys.sort_unstable();
+    keys.dedup();
+    f64::from(u8::try_from(keys.len()).unwrap_or(u8::MAX))
 }
 
 fn valence(text: &Text<'_>) -> f64 {

@@ -1,93 +1,115 @@
-//! From a text to its entities: every rule proposes candidates, the longest of them stand, and among
-//! equals the surest.
+//! From a text and the names that a tagger found in it to entities: the word lists add software and topics, the longer
+//! of what overlaps stands, and among equals the list.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
-use crate::dates;
-use crate::evidence;
+use crate::aliases::{place_key, without_legal_form};
 use crate::fold::fold;
 use crate::gazetteer::gazetteer;
-use crate::organizations;
-use crate::persons;
-use crate::places;
+use crate::known;
 use crate::relations;
-use crate::scene::{Candidate, Naming, Scene};
 use crate::text::Text;
-use crate::types::{EntityType, Extraction, Mention};
+use crate::types::{EntityType, Extraction, Mention, TaggedName};
 
-/// What is read of a text; the rest is left out.
+/// Maximum number of bytes that are read of a text.
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
-/// How many mentions an extraction may have; the rest is left out.
+/// Maximum number of mentions of an extraction.
 pub const MAX_MENTIONS: usize = 2_000;
-/// How many relations an extraction may have; the weakest are left out.
+/// Maximum number of relations of an extraction; the weakest are left out.
 pub const MAX_RELATIONS: usize = 2_000;
-/// What is longer is no name.
 const MAX_NAME_BYTES: usize = 120;
 
-const DATE_CONFIDENCE: u8 = 70;
-const LONE_MONTH_CONFIDENCE: u8 = 55;
-
-/// Finds the entities of a text and how they are related. Statements in the first person have no
-/// source unless a prefix (`Anna: I live in Bonn`) says who speaks; see [`extract_as`].
-#[must_use]
-pub fn extract(text: &str) -> Extraction {
-    extract_as(text, None)
+/// An entity at the tokens `start..end`.
+#[derive(Debug, Clone)]
+pub(crate) struct Candidate {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) entity_type: EntityType,
+    /// Its place in the word lists.
+    pub(crate) entry: Option<usize>,
 }
 
-/// As [`extract`], of what `speaker` said: "I", "my" and "we" are that person, who is then the source
-/// of relations without being among the mentions. A prefix in the text wins.
+/// Finds the entities of a text and how they are related. `names` are what a tagger found in it. Statements in the
+/// first person have no source unless a prefix (`Anna: I live in Bonn`) says who speaks; see [`extract_as`].
 #[must_use]
-pub fn extract_as(text: &str, speaker: Option<&str>) -> Extraction {
-    extract_from(text, speaker).1
+pub fn extract(text: &str, names: &[TaggedName]) -> Extraction {
+    extract_as(text, names, None)
 }
 
-/// As [`extract_as`], with the tokens for those who need them too.
-pub(crate) fn extract_from<'a>(text: &'a str, speaker: Option<&str>) -> (Text<'a>, Extraction) {
-    let mut end = text.len().min(MAX_TEXT_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
+/// As [`extract`], of what `speaker` said: "I", "my" and "we" are that person, who is then the source of relations
+/// without being among the mentions. A prefix in the text wins.
+#[must_use]
+pub fn extract_as(text: &str, names: &[TaggedName], speaker: Option<&str>) -> Extraction {
+    let end = text.floor_char_boundary(MAX_TEXT_BYTES);
     let tokens = Text::new(&text[..end]);
-    let scene = Scene::new(&tokens);
+    let names: Vec<(Range<usize>, Option<EntityType>)> =
+        names.iter().filter_map(|name| Some((tokens_of(&tokens, &name.range)?, name.entity_type))).collect();
+    let by_start: HashMap<usize, (usize, bool)> = names
+        .iter()
+        .map(|(range, kind)| (range.start, (range.end, !matches!(kind, Some(EntityType::Person | EntityType::Place)))))
+        .collect();
     let mut candidates = Vec::new();
-    evidence::candidates(&scene, &mut candidates);
-    persons::candidates(&scene, &mut candidates);
-    organizations::candidates(&scene, &mut candidates);
-    places::candidates(&scene, &mut candidates);
-    date_candidates(&tokens, &mut candidates);
+    known::candidates(&tokens, |start, end| by_start.get(&start) == Some(&(end, true)), &mut candidates);
+    candidates.extend(names.into_iter().filter_map(|(range, kind)| {
+        kind.map(|entity_type| Candidate { start: range.start, end: range.end, entity_type, entry: None })
+    }));
     let mut chosen = choose(candidates, tokens.tokens.len());
     let is_truncated = end < text.len() || chosen.len() > MAX_MENTIONS;
     chosen.truncate(MAX_MENTIONS);
-    let mut mentions: Vec<Mention> = chosen.iter().filter_map(|candidate| mention(&tokens, candidate)).collect();
     chosen.retain(|candidate| mention(&tokens, candidate).is_some());
+    let mut mentions: Vec<Mention> = chosen.iter().filter_map(|candidate| mention(&tokens, candidate)).collect();
     join_short_names(&mut mentions);
     let speaker = speaker.map(fold).filter(|name| !name.is_empty());
-    let (relations, is_cut) = relations::relations(&scene, &chosen, &mentions, speaker.as_deref());
-    (tokens, Extraction { mentions, relations, is_truncated: is_truncated || is_cut })
+    let (relations, is_cut) = relations::relations(&tokens, &chosen, &mentions, speaker.as_deref());
+    Extraction { mentions, relations, is_truncated: is_truncated || is_cut }
 }
 
-fn date_candidates(text: &Text<'_>, into: &mut Vec<Candidate>) {
-    for start in 0..text.tokens.len() {
-        let Some(found) = dates::date_at(text, start) else { continue };
-        let is_lone_month = found.key.len() == "--05".len() && found.key.starts_with("--");
-        into.push(Candidate {
-            start,
-            end: found.end,
-            end_byte: found.end_byte,
-            entity_type: EntityType::Date,
-            confidence: if is_lone_month { LONE_MONTH_CONFIDENCE } else { DATE_CONFIDENCE },
-            naming: Naming::Key(found.key),
-        });
+/// The name and key by which the word lists know a name of this type.
+#[must_use]
+pub fn known_name(name: &str, entity_type: EntityType) -> Option<(String, String)> {
+    let text = Text::new(name);
+    let mut found = Vec::new();
+    gazetteer().matches(&text, 0, &mut found);
+    let whole = found.into_iter().filter(|matched| matched.end == text.tokens.len());
+    let entries = whole.map(|matched| &gazetteer().entries[matched.entry]);
+    let entry = entries.into_iter().find(|entry| entry.entity_type == entity_type)?;
+    Some((entry.name.to_owned(), entry.key.to_string()))
+}
+
+/// The key of a name that no word list knows.
+#[must_use]
+pub fn key_of_name(name: &str, entity_type: EntityType) -> String {
+    let text = Text::new(name);
+    own_key(&text, 0..text.tokens.len(), entity_type)
+}
+
+pub(crate) fn own_key(text: &Text<'_>, tokens: Range<usize>, entity_type: EntityType) -> String {
+    let key = text.key_of(tokens);
+    match entity_type {
+        EntityType::Place => place_key(key),
+        EntityType::Organization => without_legal_form(&key).to_owned(),
+        _ => key,
     }
 }
 
-/// Keeps candidates that do not overlap: the longer first, then the surer, then the earlier.
+/// The tokens of a stretch of the text; `None` where it holds none, or goes over the end of a sentence or of the text.
+fn tokens_of(text: &Text<'_>, range: &Range<usize>) -> Option<Range<usize>> {
+    let start = text.tokens.partition_point(|token| token.end <= range.start);
+    let end = text.tokens.partition_point(|token| token.start < range.end);
+    // A period that the tagger counts to a name is a mark here.
+    let end = if end > start + 1 && text.folded(end - 1) == "." { end - 1 } else { end };
+    let is_whole = range.end <= text.source.len() && text.get(start)?.start >= range.start;
+    (start < end && is_whole && text.same_sentence(start, end - 1)).then_some(start..end)
+}
+
+/// Keeps candidates that do not overlap: the longer first, then those of the lists, then the earlier.
 fn choose(mut candidates: Vec<Candidate>, tokens: usize) -> Vec<Candidate> {
     let length = |candidate: &Candidate| candidate.end - candidate.start;
     candidates.sort_by(|a, b| {
         length(b)
             .cmp(&length(a))
-            .then(b.confidence.cmp(&a.confidence))
+            .then(b.entry.is_some().cmp(&a.entry.is_some()))
             .then(a.start.cmp(&b.start))
             .then(a.entity_type.cmp(&b.entity_type))
     });
@@ -106,22 +128,25 @@ fn choose(mut candidates: Vec<Candidate>, tokens: usize) -> Vec<Candidate> {
 }
 
 fn mention(text: &Text<'_>, candidate: &Candidate) -> Option<Mention> {
-    let shown = text.source_of(candidate.start..candidate.end);
+    let tokens = candidate.start..candidate.end;
+    let shown = text.source_of(tokens.clone());
     let start = text.get(candidate.start)?.start;
-    let end = candidate.end_byte.unwrap_or(start + shown.len());
-    let shown = text.source.get(start..end)?;
     if shown.is_empty() || shown.len() > MAX_NAME_BYTES {
         return None;
     }
-    let (name, key) = match &candidate.naming {
-        Naming::Entry(entry) => {
-            let entry = &gazetteer().entries[*entry];
-            (entry.name.to_string(), entry.key.to_string())
+    let (name, key) = match candidate.entry {
+        Some(entry) => {
+            let entry = &gazetteer().entries[entry];
+            (entry.name.to_owned(), entry.key.to_string())
         }
-        Naming::TextFrom(first) => (single_spaced(shown), text.key_of(*first..candidate.end)),
-        Naming::Key(key) => (single_spaced(shown), key.clone()),
+        None => (single_spaced(shown), own_key(text, tokens, candidate.entity_type)),
     };
-    Some(Mention { name, key, entity_type: candidate.entity_type, range: start..end })
+    (!key.is_empty()).then(|| Mention {
+        name,
+        key,
+        entity_type: candidate.entity_type,
+        range: start..start + shown.len(),
+    })
 }
 
 fn single_spaced(text: &str) -> String {

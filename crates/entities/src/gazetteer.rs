@@ -1,9 +1,9 @@
-//! The known entities, read once from the files under `data/` that are compiled in, and their
+//! The known software and topics, read once from the files under `data/` that are compiled in, and their
 //! look-up in a trie over folded tokens.
 //!
 //! A line is `name | aliases | rule`; `@type` opens a section. A hyphen between words may be left
 //! out; a plural of a concept counts as the concept. An alias that starts with `=` must be spelled
-//! letter for letter. What each rule asks for is said where it is applied (`evidence`).
+//! letter for letter. What each rule asks for is said where it is applied (`known`).
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -14,12 +14,6 @@ use crate::types::EntityType;
 
 const TECHNOLOGY: &str = include_str!("../data/technology.txt");
 const CONCEPTS: &str = include_str!("../data/concepts.txt");
-const ORGANIZATIONS: &str = include_str!("../data/organizations.txt");
-const PLACES: &str = include_str!("../data/places.txt");
-const GIVEN_NAMES: &str = include_str!("../data/given-names.txt");
-
-/// Given names of so few letters are too often something else at a sentence's start.
-const SHORT_NAME_LETTERS: usize = 2;
 
 /// How much evidence an entry needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,10 +81,9 @@ pub(crate) fn gazetteer() -> &'static Gazetteer {
 impl Gazetteer {
     fn read() -> Self {
         let mut gazetteer = Self::default();
-        for file in [TECHNOLOGY, CONCEPTS, ORGANIZATIONS, PLACES] {
+        for file in [TECHNOLOGY, CONCEPTS] {
             gazetteer.read_entries(file);
         }
-        gazetteer.read_given_names();
         // Stable: what ends at one node stays in the order of the files.
         gazetteer.terminals.sort_by_key(|(node, _)| *node);
         gazetteer.entries.shrink_to_fit();
@@ -146,33 +139,6 @@ impl Gazetteer {
                 // An alias is there because it is clearer than the name, except for shorter ones.
                 let is_unambiguous = rule == Rule::Certain || exact.is_some() || alias.len() > name.len();
                 self.insert(alias, Terminal { entry, exact, is_unambiguous });
-            }
-        }
-    }
-
-    fn read_given_names(&mut self) {
-        let mut is_unsure = false;
-        let mut known: HashMap<Box<str>, usize> = HashMap::new();
-        for line in GIVEN_NAMES.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
-            if line.starts_with('@') {
-                is_unsure = line == "@unsure";
-                continue;
-            }
-            for name in line.split_whitespace() {
-                let key: Box<str> = fold(name).into();
-                let rule =
-                    if is_unsure || key.chars().count() <= SHORT_NAME_LETTERS { Rule::Cased } else { Rule::Certain };
-                if let Some(&entry) = known.get(&key) {
-                    if is_unsure {
-                        self.entries[entry].rule = rule;
-                    }
-                    continue;
-                }
-                let entry = self.next_entry();
-                known.insert(key.clone(), self.entries.len());
-                let (supporting, excluding) = (Box::default(), Box::default());
-                self.entries.push(Entry { name, key, entity_type: EntityType::Person, rule, supporting, excluding });
-                self.insert(name, Terminal { entry, exact: None, is_unambiguous: false });
             }
         }
     }
@@ -290,16 +256,11 @@ mod tests {
         let technical = count(EntityType::Language) + count(EntityType::Framework) + count(EntityType::Tool);
         assert!(technical >= 450, "{technical}");
         assert!(count(EntityType::Concept) >= 350);
-        assert!(count(EntityType::Organization) >= 200);
-        assert!(count(EntityType::Place) >= 500);
-        assert!(count(EntityType::Person) >= 1500);
     }
 
     #[test]
     fn what_is_also_a_common_word_needs_evidence() {
-        for (name, entity_type) in
-            [("go", EntityType::Language), ("apple", EntityType::Organization), ("will", EntityType::Person)]
-        {
+        for (name, entity_type) in [("go", EntityType::Language), ("swift", EntityType::Language)] {
             let entry =
                 gazetteer().entries.iter().find(|entry| &*entry.key == name && entry.entity_type == entity_type);
             assert_ne!(entry.unwrap().rule, Rule::Certain);

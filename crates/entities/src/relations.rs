@@ -1,6 +1,6 @@
 //! How the entities of a sentence are related: by the verb between them (`Anna works at Siemens`), by
 //! kinship (`Anna's brother Tom`), by apposition (`Berlin, Germany`), and else only that they occur
-//! together, with a weight that falls with their distance. Dates take no part.
+//! together, with a weight that falls with their distance.
 //!
 //! "I" and "we" are who speaks, if known; "he" and "she" the last person named, with less weight. What
 //! is denied is not a relation, except that not liking is disliking.
@@ -8,9 +8,8 @@
 use std::collections::BTreeMap;
 
 use crate::cues;
-use crate::extract::MAX_RELATIONS;
-use crate::scene::{Candidate, Scene};
-use crate::text::Kind;
+use crate::extract::{Candidate, MAX_RELATIONS};
+use crate::text::{Kind, Text};
 use crate::types::{EntityRef, EntityType, Mention, Relation, RelationType};
 use crate::verbs::{self, Pattern};
 
@@ -29,7 +28,7 @@ const MAX_LIST_GAP: usize = 2;
 type Found = BTreeMap<(EntityRef, EntityRef, RelationType), f64>;
 
 struct Reader<'s, 't, 'a> {
-    scene: &'s Scene<'t, 'a>,
+    text: &'t Text<'a>,
     chosen: &'s [Candidate],
     mentions: &'s [Mention],
     /// For each token the mention that covers it.
@@ -41,19 +40,19 @@ struct Reader<'s, 't, 'a> {
 
 /// The relations among `mentions` (`chosen` says which tokens they are), and whether some were left out.
 pub(crate) fn relations(
-    scene: &Scene<'_, '_>,
+    text: &Text<'_>,
     chosen: &[Candidate],
     mentions: &[Mention],
     speaker: Option<&str>,
 ) -> (Vec<Relation>, bool) {
-    let mut covers = vec![None; scene.text.tokens.len()];
+    let mut covers = vec![None; text.tokens.len()];
     for (index, candidate) in chosen.iter().enumerate() {
         covers[candidate.start..candidate.end].fill(Some(index));
     }
     let speaker = speaker.map(|key| EntityRef { key: key.to_owned(), entity_type: EntityType::Person });
-    let mut reader = Reader { scene, chosen, mentions, covers, speaker, last_person: None, found: Found::new() };
+    let mut reader = Reader { text, chosen, mentions, covers, speaker, last_person: None, found: Found::new() };
     let mut next = 0;
-    for range in &scene.text.sentences {
+    for range in &text.sentences {
         let first = next;
         while next < chosen.len() && chosen[next].start < range.end {
             next += 1;
@@ -73,7 +72,7 @@ pub(crate) fn relations(
 
 impl Reader<'_, '_, '_> {
     fn sentence(&mut self, tokens: std::ops::Range<usize>, mentions: std::ops::Range<usize>) {
-        let text = self.scene.text;
+        let text = self.text;
         let mut mentions = mentions;
         // A speaker's prefix is who speaks, and no part of what is said.
         if let Some(candidate) = self.chosen.get(mentions.start).filter(|_| !mentions.is_empty())
@@ -119,8 +118,7 @@ impl Reader<'_, '_, '_> {
     fn verb(&mut self, at: usize, end: usize, pattern: Pattern) {
         let Some((source, weight)) = self.subject(at, pattern.sources) else { return };
         let is_denied = (1..4).any(|distance| {
-            self.scene
-                .text
+            self.text
                 .before(at, distance)
                 .is_some_and(|(at, token)| token.has(cues::NEGATION) && self.covers[at].is_none())
         });
@@ -142,7 +140,7 @@ impl Reader<'_, '_, '_> {
 
     /// Who or what stands before the verb.
     fn subject(&self, at: usize, allowed: &[EntityType]) -> Option<(EntityRef, f64)> {
-        let text = self.scene.text;
+        let text = self.text;
         let mut distance = 1;
         while distance <= MAX_SUBJECT_DISTANCE {
             let (position, token) = text.before(at, distance)?;
@@ -173,7 +171,7 @@ impl Reader<'_, '_, '_> {
 
     /// What stands behind the verb: one, or a list.
     fn objects(&self, from: usize, allowed: &[EntityType]) -> Vec<usize> {
-        let text = self.scene.text;
+        let text = self.text;
         let mut objects: Vec<usize> = Vec::new();
         let (mut at, mut gap) = (from, 0);
         while text.same_sentence(from - 1, at) {
@@ -215,9 +213,9 @@ impl Reader<'_, '_, '_> {
         let is_apposed = here.entity_type == EntityType::Place
             && next.entity_type == EntityType::Place
             && next.start == here.end + 1
-            && self.scene.text.word_at(here.start, here.end) == ","
-            && self.scene.text.word_before(here.start, 1) != ","
-            && !matches!(self.scene.text.word_at(here.start, next.end), "," | "and" | "or");
+            && self.text.word_at(here.start, here.end) == ","
+            && self.text.word_before(here.start, 1) != ","
+            && !matches!(self.text.word_at(here.start, next.end), "," | "and" | "or");
         if is_apposed {
             self.add(self.mentions[index].entity(), self.mentions[index + 1].entity(), RelationType::LocatedIn, STATED);
         }
@@ -225,7 +223,7 @@ impl Reader<'_, '_, '_> {
 
     /// `my sister Anna`, `Anna's brother Tom`, `Tom is Anna's brother`.
     fn kinship(&mut self, index: usize) {
-        let text = self.scene.text;
+        let text = self.text;
         let start = self.chosen[index].start;
         let comma = usize::from(text.word_before(start, 1) == ",");
         if let Some((kin_at, kin)) = text.before(start, 1 + comma)
@@ -252,7 +250,7 @@ impl Reader<'_, '_, '_> {
 
     /// Whose relative the word at `kin_at` names, looking back over adjectives.
     fn owner_before(&self, kin_at: usize) -> Option<(EntityRef, f64)> {
-        let text = self.scene.text;
+        let text = self.text;
         for distance in 1..4 {
             let (at, token) = text.before(kin_at, distance)?;
             match text.folded(at) {
@@ -292,12 +290,7 @@ impl Reader<'_, '_, '_> {
 
     fn together(&mut self, mentions: std::ops::Range<usize>) {
         for first in mentions.clone() {
-            if self.mentions[first].entity_type == EntityType::Date {
-                continue;
-            }
-            let others =
-                (first + 1..mentions.end).filter(|other| self.mentions[*other].entity_type != EntityType::Date);
-            for second in others.take(MAX_TOGETHER).collect::<Vec<_>>() {
+            for second in (first + 1..mentions.end).take(MAX_TOGETHER) {
                 let (a, b) = (self.mentions[first].entity(), self.mentions[second].entity());
                 let (a, b) = if a <= b { (a, b) } else { (b, a) };
                 let is_stated = RelationType::ALL.iter().any(|relation| {

@@ -43,7 +43,6 @@ pub enum EntityType {
     Person,
     Organization,
     Place,
-    Date,
 }
 
 names!(EntityType {
@@ -54,7 +53,6 @@ names!(EntityType {
     Person = "person",
     Organization = "organization",
     Place = "place",
-    Date = "date",
 });
 
 impl EntityType {
@@ -128,6 +126,15 @@ impl Mention {
     pub fn entity(&self) -> EntityRef {
         EntityRef { key: self.key.clone(), entity_type: self.entity_type }
     }
+}
+
+/// A name that a tagger found in a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaggedName {
+    /// In bytes of the text.
+    pub range: Range<usize>,
+    /// `None`: something else than a person, an organization or a place, which the word lists may know.
+    pub entity_type: Option<EntityType>,
 }
 
 /// An entity's identity.

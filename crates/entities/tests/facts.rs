@@ -2,7 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use agentd_entities::{FactKey, evaluate, fact_key, fact_keys, near_duplicate};
+use agentd_entities::{FactKey, evaluate, near_duplicate};
+
+fn fact_key(text: &str) -> Option<FactKey> {
+    agentd_entities::fact_key(text, &[])
+}
+
+fn fact_keys(text: &str, speaker: Option<&str>) -> Vec<FactKey> {
+    agentd_entities::fact_keys(text, &[], speaker)
+}
 
 fn contradict(a: &str, b: &str) -> Option<bool> {
     Some(fact_key(a)?.contradicts(&fact_key(b)?))

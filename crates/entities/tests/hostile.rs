@@ -4,7 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use agentd_entities::{
-    MAX_MENTIONS, MAX_RELATIONS, MAX_TEXT_BYTES, evaluate, extract, extract_as, fact_key, fact_keys, near_duplicate,
+    EntityType, MAX_MENTIONS, MAX_RELATIONS, MAX_TEXT_BYTES, TaggedName, evaluate, extract, extract_as, fact_key,
+    fact_keys, near_duplicate,
 };
 use proptest::prelude::*;
 
@@ -69,30 +70,48 @@ const PIECES: &[&str] = &[
     "one two three ",
 ];
 
+/// Every run of letters is a name of some kind, whatever it is.
+fn runs(text: &str) -> Vec<TaggedName> {
+    let kinds = [Some(EntityType::Person), Some(EntityType::Organization), Some(EntityType::Place), None];
+    let mut names = Vec::new();
+    let mut start = None;
+    for (at, character) in text.char_indices().chain([(text.len(), ' ')]) {
+        match (character.is_alphabetic(), start) {
+            (true, None) => start = Some(at),
+            (false, Some(from)) => {
+                names.push(TaggedName { range: from..at, entity_type: kinds[at % kinds.len()] });
+                start = None;
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
 #[test]
 fn floods_end_and_answers_stay_bounded() {
     for piece in PIECES {
         let text = piece.repeat(SIZE / piece.len());
-        let extraction = extract_as(&text, Some("tom"));
+        let extraction = extract_as(&text, &runs(&text), Some("tom"));
         assert!(extraction.mentions.len() <= MAX_MENTIONS && extraction.relations.len() <= MAX_RELATIONS, "{piece}");
-        let _ = (evaluate(&text), fact_keys(&text, None).len(), near_duplicate(&text, &text));
+        let _ = (evaluate(&text), fact_keys(&text, &runs(&text), None).len(), near_duplicate(&text, &text));
     }
 }
 
 #[test]
 fn what_is_beyond_the_limit_is_left_out_and_said() {
     let text = format!("{} Kubernetes", "word ".repeat(MAX_TEXT_BYTES / 5));
-    let extraction = extract(&text);
+    let extraction = extract(&text, &[]);
     assert!(extraction.is_truncated && extraction.mentions.is_empty());
-    let many = extract(&"Redis. ".repeat(MAX_MENTIONS + 1));
+    let many = extract(&"Redis. ".repeat(MAX_MENTIONS + 1), &[]);
     assert!(many.is_truncated && many.mentions.len() == MAX_MENTIONS);
-    assert!(!extract("Redis").is_truncated);
+    assert!(!extract("Redis", &[]).is_truncated);
     // The limit falls into a character.
-    assert!(extract(&format!("{}é", "x".repeat(MAX_TEXT_BYTES - 1))).is_truncated);
+    assert!(extract(&format!("{}é", "x".repeat(MAX_TEXT_BYTES - 1)), &[]).is_truncated);
 }
 
 fn check(text: &str) {
-    let extraction = extract_as(text, Some("me"));
+    let extraction = extract_as(text, &runs(text), Some("me"));
     let mut end = 0;
     for mention in &extraction.mentions {
         assert!(mention.range.start >= end && mention.range.end > mention.range.start, "{text:?}: {mention:?}");
@@ -106,8 +125,8 @@ fn check(text: &str) {
     }
     let judgement = evaluate(text);
     assert!((0.0..=1.0).contains(&judgement.importance) && (-1.0..=1.0).contains(&judgement.valence));
-    assert_eq!(extract_as(text, Some("me")), extraction);
-    let _ = fact_key(text);
+    assert_eq!(extract_as(text, &runs(text), Some("me")), extraction);
+    let _ = fact_key(text, &runs(text));
 }
 
 proptest! {

@@ -2,10 +2,56 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use agentd_entities::{EntityType, RelationType, extract, extract_as};
+use agentd_entities::{EntityType, Extraction, RelationType, TaggedName};
+
+/// As a tagger would find them.
+const NAMES: &[(&str, EntityType)] = &[
+    ("Anna Berg", EntityType::Person),
+    ("Anna Lind", EntityType::Person),
+    ("Anna", EntityType::Person),
+    ("Tom", EntityType::Person),
+    ("Julia", EntityType::Person),
+    ("Caroline", EntityType::Person),
+    ("Xiomara", EntityType::Person),
+    ("José", EntityType::Person),
+    ("Jose\u{301}", EntityType::Person),
+    ("Siemens", EntityType::Organization),
+    ("Google", EntityType::Organization),
+    ("Microsoft Corp.", EntityType::Organization),
+    ("Microsoft, Inc.", EntityType::Organization),
+    ("Microsoft", EntityType::Organization),
+    ("MIT", EntityType::Organization),
+    ("Stanford", EntityType::Organization),
+    ("Munich", EntityType::Place),
+    ("München", EntityType::Place),
+    ("Muenchen", EntityType::Place),
+    ("munich", EntityType::Place),
+    ("Berlin", EntityType::Place),
+    ("Germany", EntityType::Place),
+    ("Lisbon", EntityType::Place),
+    ("Paris", EntityType::Place),
+    ("France", EntityType::Place),
+    ("Rome", EntityType::Place),
+];
+
+fn names(text: &str) -> Vec<TaggedName> {
+    let mut found: Vec<TaggedName> = Vec::new();
+    for (name, entity_type) in NAMES {
+        for (at, _) in text.match_indices(name) {
+            if found.iter().all(|other| !other.range.contains(&at)) {
+                found.push(TaggedName { range: at..at + name.len(), entity_type: Some(*entity_type) });
+            }
+        }
+    }
+    found
+}
+
+fn extract(text: &str) -> Extraction {
+    agentd_entities::extract(text, &names(text))
+}
 
 fn stated(text: &str, speaker: Option<&str>) -> Vec<String> {
-    let mut relations: Vec<String> = extract_as(text, speaker)
+    let mut relations: Vec<String> = agentd_entities::extract_as(text, &names(text), speaker)
         .relations
         .iter()
         .filter(|relation| relation.relation_type != RelationType::CoOccurs)
@@ -100,6 +146,37 @@ fn one_entity_for_every_way_to_write_it() {
     // Of two Annas none is meant.
     let mentions = extract("Anna Berg met Anna Lind. I like Anna.").mentions;
     assert_eq!(mentions[2].key, "anna");
+}
+
+#[test]
+fn a_legal_form_makes_no_other_firm() {
+    for text in ["We met Microsoft Corp. in March.", "She left Microsoft, Inc. yesterday.", "Microsoft hired her."] {
+        assert_eq!(extract(text).mentions[0].key, "microsoft", "{text}");
+    }
+}
+
+#[test]
+fn a_name_of_something_else_counts_where_the_lists_know_it() {
+    let text = "Swift and Zorblax are nice.";
+    let other = |name: &str| {
+        let at = text.find(name).unwrap();
+        TaggedName { range: at..at + name.len(), entity_type: None }
+    };
+    let found = agentd_entities::extract(text, &[other("Swift"), other("Zorblax")]).mentions;
+    assert_eq!(
+        found.iter().map(|mention| (&*mention.key, mention.entity_type)).collect::<Vec<_>>(),
+        [("swift", EntityType::Language)]
+    );
+    assert!(agentd_entities::extract(text, &[]).mentions.is_empty());
+}
+
+#[test]
+fn spans_that_do_not_fit_the_text_are_left_out() {
+    let name = |range| TaggedName { range, entity_type: Some(EntityType::Person) };
+    let reversed = std::ops::Range { start: 5, end: 2 };
+    for range in [0..0, 2..4, 3..99, 90..99, 0..99, reversed] {
+        let _ = agentd_entities::extract("Änna met. Tom", &[name(range)]);
+    }
 }
 
 #[test]

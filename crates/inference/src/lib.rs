@@ -9,8 +9,10 @@
 //! Invariants: every request ends, with a whole reply or with one error, whatever the process does;
 //! queues and buffers are bounded; nothing here blocks the runtime.
 //!
-//! A model whose chat template knows tools calls them itself ([`LocalModel::calls_tools`]): they go into its
-//! prompt, its reply follows a grammar as soon as it begins a call, and calls are read out of it.
+//! A model whose chat template has tools can call them ([`LocalModel::supports_tools`]): they go into its prompt, its
+//! reply follows a grammar as soon as it begins a call, and calls are read out of it. Other models are offered none.
+//!
+//! The process that embeds finds the names in texts as well ([`embedder::EmbeddedText::names`]).
 //!
 //! Deliberately absent: the daemon's own model interface (it adapts to this one), choosing and
 //! downloading model files, the prompts of conversations, and where vectors are kept.
@@ -18,9 +20,10 @@
 mod child;
 pub mod embedder;
 mod gguf;
-mod grammar_schema;
 mod local;
 pub mod protocol;
+#[cfg_attr(not(any(feature = "local-model", test)), allow(dead_code, reason = "without an engine nothing is tagged"))]
+mod tagger;
 mod types;
 pub mod worker;
 
@@ -28,11 +31,10 @@ use std::path::Path;
 
 pub use embedder::{Embedder, LocalEmbedder};
 pub use gguf::{ModelFacts, read_model_facts};
-pub use grammar_schema::check as check_grammar_schema;
-pub use local::{LocalModel, LocalModelOptions, LocalState, LocalStatus, LocalStream};
+pub use local::{LocalModel, LocalModelOptions, LocalState, LocalStatus, LocalStream, supports_tools};
 pub use types::{
     AnsweredCall, ChatMessage, ChatRole, FinishReason, FunctionCall, GenerateRequest, LocalError, LocalErrorCode,
-    LocalEvent, ToolCall, ToolCalling, ToolDefinition,
+    LocalEvent, ToolCall, ToolDefinition,
 };
 
 /// Whether this binary has the engine in it.

@@ -209,6 +209,7 @@ mod tests {
 
     use super::*;
     use crate::embedder::EmbeddedChunk;
+    use crate::embedder::{NameKind, NamedSpan};
 
     fn any_frame() -> impl Strategy<Value = FromWorker> {
         prop_oneof![
@@ -231,7 +232,12 @@ mod tests {
                 |(id, vector)| {
                     let chunks = vec![EmbeddedChunk { range: 3..7, vector }];
                     let usage = EmbeddingUsage { tokens: 5, seconds: 0.25 };
-                    FromWorker::Embedded { id, embedded: EmbeddedText { chunks, left_out: 2 }, usage }
+                    let names = vec![NamedSpan { range: 1..2, kind: NameKind::Place }];
+                    FromWorker::Embedded {
+                        id,
+                        embedded: EmbeddedText { chunks, left_out: 2, names: Some(names) },
+                        usage,
+                    }
                 }
             ),
         ]

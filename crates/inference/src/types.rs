@@ -25,11 +25,9 @@ pub struct GenerateRequest {
     pub max_output_tokens: Option<u32>,
     /// The same seed, request and model give the same reply. `None`: another one each time.
     pub seed: Option<u32>,
-    /// A JSON schema that the whole reply must satisfy.
-    pub grammar_schema: Option<serde_json::Value>,
     /// Texts that end the reply; they are never part of it.
     pub stop: Vec<String>,
-    /// What the model may call. Only for a model that calls tools by its template; others do not see them.
+    /// Tools offered to the model. Ignored for a model whose chat template has no tools.
     pub tools: Vec<ToolDefinition>,
 }
 
@@ -45,7 +43,6 @@ impl GenerateRequest {
             temperature: 0.3,
             max_output_tokens: None,
             seed: None,
-            grammar_schema: None,
             stop: Vec::new(),
             tools: Vec::new(),
         }
@@ -82,16 +79,6 @@ pub struct ToolCall {
 pub struct AnsweredCall {
     pub id: String,
     pub name: String,
-}
-
-/// Who decides that a tool is called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ToolCalling {
-    /// The model, whose chat template knows tools and writes calls in a form that can be read back.
-    Template,
-    /// The rules of whoever asks it.
-    Rules,
 }
 
 /// One message of a conversation.

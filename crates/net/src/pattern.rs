@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use ipnet::{IpNet, Ipv4Net};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use url::Host;
 
@@ -16,10 +17,7 @@ pub enum HostPattern {
     Below(String),
     Address(IpAddr),
     /// `network/prefix`; the bits behind the prefix are zero.
-    Block {
-        network: IpAddr,
-        prefix: u8,
-    },
+    Block(IpNet),
 }
 
 /// What is wrong with a text that should be a host pattern.
@@ -36,7 +34,7 @@ impl HostPattern {
         match self {
             Self::Name(name) => name == host,
             Self::Below(parent) => host.strip_suffix(parent.as_str()).is_some_and(|left| left.ends_with('.')),
-            Self::Address(_) | Self::Block { .. } => false,
+            Self::Address(_) | Self::Block(_) => false,
         }
     }
 
@@ -47,7 +45,7 @@ impl HostPattern {
         let address = address.to_canonical();
         match self {
             Self::Address(named) => *named == address,
-            Self::Block { network, prefix } => masked(address, *prefix) == Some(*network),
+            Self::Block(block) => block.contains(&address),
             Self::Name(_) | Self::Below(_) => false,
         }
     }
@@ -57,8 +55,7 @@ impl HostPattern {
     pub fn is_one_address(&self) -> bool {
         match self {
             Self::Address(_) => true,
-            Self::Block { network: IpAddr::V4(_), prefix } => *prefix == 32,
-            Self::Block { network: IpAddr::V6(_), prefix } => *prefix == 128,
+            Self::Block(block) => block.prefix_len() == block.max_prefix_len(),
             Self::Name(_) | Self::Below(_) => false,
         }
     }
@@ -69,24 +66,22 @@ impl HostPattern {
     pub fn is_explicit(&self) -> bool {
         match self {
             Self::Name(_) | Self::Address(_) => true,
-            Self::Block { network: IpAddr::V4(_), prefix } => *prefix >= 16,
-            Self::Block { network: IpAddr::V6(_), prefix } => *prefix >= 10,
+            Self::Block(IpNet::V4(block)) => block.prefix_len() >= 16,
+            Self::Block(IpNet::V6(block)) => block.prefix_len() >= 10,
             Self::Below(_) => false,
         }
     }
 }
 
-/// `address` with the bits behind `prefix` cleared; `None` if the prefix is longer than it.
-fn masked(address: IpAddr, prefix: u8) -> Option<IpAddr> {
-    match address {
-        IpAddr::V4(v4) => {
-            let mask = u32::MAX.checked_shl(32u32.checked_sub(prefix.into())?).unwrap_or(0);
-            Some(IpAddr::V4((v4.to_bits() & mask).into()))
-        }
-        IpAddr::V6(v6) => {
-            let mask = u128::MAX.checked_shl(128u32.checked_sub(prefix.into())?).unwrap_or(0);
-            Some(IpAddr::V6((v6.to_bits() & mask).into()))
-        }
+/// Returns the block without the bits behind its prefix; one of IPv4 addresses mapped into IPv6 as one of IPv4.
+fn canonical(block: IpNet) -> Option<IpNet> {
+    let mapped = match block {
+        IpNet::V6(v6) => v6.addr().to_ipv4_mapped().map(|v4| (v4, v6.prefix_len())),
+        IpNet::V4(_) => None,
+    };
+    match mapped {
+        Some((v4, prefix)) => Ipv4Net::new(v4, prefix.checked_sub(96)?).ok().map(|block| IpNet::V4(block.trunc())),
+        None => Some(block.trunc()),
     }
 }
 
@@ -103,14 +98,8 @@ fn parse_name(text: &str) -> Option<String> {
 }
 
 fn parse_pattern(text: &str) -> Option<HostPattern> {
-    if let Some((network, prefix)) = text.split_once('/') {
-        let network: IpAddr = network.parse().ok()?;
-        let mut prefix: u8 = prefix.parse().ok()?;
-        let canonical = network.to_canonical();
-        if canonical != network {
-            prefix = prefix.checked_sub(96)?;
-        }
-        return masked(canonical, prefix).map(|network| HostPattern::Block { network, prefix });
+    if text.contains('/') {
+        return text.parse().ok().and_then(canonical).map(HostPattern::Block);
     }
     if let Some(parent) = text.strip_prefix("*.") {
         return parse_name(parent).map(HostPattern::Below);
@@ -136,7 +125,7 @@ impl fmt::Display for HostPattern {
             Self::Name(name) => f.write_str(name),
             Self::Below(parent) => write!(f, "*.{parent}"),
             Self::Address(address) => write!(f, "{address}"),
-            Self::Block { network, prefix } => write!(f, "{network}/{prefix}"),
+            Self::Block(block) => write!(f, "{block}"),
         }
     }
 }

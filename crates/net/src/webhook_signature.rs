@@ -8,10 +8,10 @@
 //! Deliberately absent: reading headers, and how old a message may be.
 
 use agentd_base::Secret;
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::hmac::{Context, HMAC_SHA256, Key, Tag};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
 
 /// Begins a secret whose rest is base64.
 pub const SECRET_PREFIX: &str = "whsec_";
@@ -30,7 +30,7 @@ pub struct SignedMessage<'m> {
 /// The value of `X-Svc-Signature`.
 #[must_use]
 pub fn sign_body(secret: &Secret, body: &[u8]) -> String {
-    format!("sha256={}", hex::encode(body_mac(secret, body).finalize().into_bytes()))
+    format!("sha256={}", hex::encode(body_mac(secret, body)))
 }
 
 /// Whether the value of `X-Svc-Signature` is right. One spelling alone is: lower case.
@@ -39,13 +39,13 @@ pub fn verify_body(secret: &Secret, body: &[u8], signature: &str) -> bool {
     let digest =
         signature.strip_prefix("sha256=").filter(|digest| !digest.bytes().any(|byte| byte.is_ascii_uppercase()));
     let digest = digest.and_then(|digest| hex::decode(digest).ok());
-    digest.is_some_and(|digest| body_mac(secret, body).verify_slice(&digest).is_ok())
+    digest.is_some_and(|digest| is_equal(&body_mac(secret, body), &digest))
 }
 
 /// The value of `webhook-signature`.
 #[must_use]
 pub fn sign_message(secret: &Secret, message: SignedMessage<'_>) -> String {
-    format!("v1,{}", STANDARD.encode(message_mac(secret, message).finalize().into_bytes()))
+    format!("v1,{}", STANDARD.encode(message_mac(secret, message)))
 }
 
 /// Whether one of the signatures in the value of `webhook-signature` is right.
@@ -53,7 +53,7 @@ pub fn sign_message(secret: &Secret, message: SignedMessage<'_>) -> String {
 pub fn verify_message(secret: &Secret, message: SignedMessage<'_>, signatures: &str) -> bool {
     let mac = message_mac(secret, message);
     let known = signatures.split(' ').filter_map(|entry| entry.strip_prefix("v1,")).take(MAX_SIGNATURES);
-    known.filter_map(|encoded| STANDARD.decode(encoded).ok()).any(|digest| mac.clone().verify_slice(&digest).is_ok())
+    known.filter_map(|encoded| STANDARD.decode(encoded).ok()).any(|digest| is_equal(&mac, &digest))
 }
 
 /// Whether what stands behind [`SECRET_PREFIX`], if it is there, is a key.
@@ -62,24 +62,26 @@ pub fn is_valid_secret(text: &str) -> bool {
     text.strip_prefix(SECRET_PREFIX).is_none_or(|encoded| STANDARD.decode(encoded).is_ok_and(|key| !key.is_empty()))
 }
 
-fn body_mac(secret: &Secret, body: &[u8]) -> Hmac<Sha256> {
-    keyed(secret.expose().as_bytes()).chain_update(body)
+fn body_mac(secret: &Secret, body: &[u8]) -> Tag {
+    mac(secret.expose().as_bytes(), &[body])
 }
 
-fn message_mac(secret: &Secret, message: SignedMessage<'_>) -> Hmac<Sha256> {
+fn message_mac(secret: &Secret, message: SignedMessage<'_>) -> Tag {
     let text = secret.expose();
     let decoded = text.strip_prefix(SECRET_PREFIX).and_then(|encoded| STANDARD.decode(encoded).ok());
-    let mac = keyed(decoded.as_deref().unwrap_or(text.as_bytes()));
-    mac.chain_update(message.id)
-        .chain_update(".")
-        .chain_update(message.timestamp)
-        .chain_update(".")
-        .chain_update(message.body)
+    let key = decoded.as_deref().unwrap_or(text.as_bytes());
+    mac(key, &[message.id.as_bytes(), b".", message.timestamp.as_bytes(), b".", message.body])
 }
 
-fn keyed(key: &[u8]) -> Hmac<Sha256> {
-    #[allow(clippy::expect_used, reason = "HMAC takes keys of any length")]
-    Hmac::new_from_slice(key).expect("any key will do")
+fn mac(key: &[u8], parts: &[&[u8]]) -> Tag {
+    let mut mac = Context::with_key(&Key::new(HMAC_SHA256, key));
+    parts.iter().for_each(|part| mac.update(part));
+    mac.sign()
+}
+
+/// Compares in constant time.
+fn is_equal(mac: &Tag, digest: &[u8]) -> bool {
+    verify_slices_are_equal(mac.as_ref(), digest).is_ok()
 }
 
 #[cfg(test)]

@@ -276,16 +276,6 @@ impl Db {
         Ok(Read::new(connection, Arc::clone(&self.0.shared), true))
     }
 
-    /// Gives back memory that only makes the next use faster: on SQLite the caches of pages and prepared statements,
-    /// and readers that nobody uses. For quiet moments, because what comes next opens and prepares anew.
-    pub async fn release_caches(&self) {
-        match &self.0.backend {
-            Backend::Sqlite(sqlite) => sqlite.release_caches().await,
-            // Idle connections to a server end by themselves.
-            Backend::Postgres(_) => {}
-        }
-    }
-
     /// Finishes what is queued, copies the log back and closes. Later calls answer
     /// `StoreError::Closed`.
     pub async fn close(&self) {

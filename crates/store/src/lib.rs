@@ -62,28 +62,10 @@ pub use topic::Topic;
 pub use tx::Tx;
 pub use value::{FromValue, IntoValue, Kind, Value, ValueError};
 
-/// The tables that the store itself keeps. Whoever opens it puts these steps into its own list, in this
-/// order, at the versions it likes.
-pub const OWN_MIGRATIONS: &[Migration] = &[
-    Migration {
-        version: 1,
-        name: "store",
-        sqlite: include_str!("../migrations/sqlite/0001_store.sql"),
-        postgres: include_str!("../migrations/postgres/0001_store.sql"),
-        sqlite_schema: None,
-    },
-    Migration {
-        version: 2,
-        name: "changes",
-        sqlite: include_str!("../migrations/sqlite/0002_changes.sql"),
-        postgres: include_str!("../migrations/postgres/0002_changes.sql"),
-        sqlite_schema: None,
-    },
-    Migration {
-        version: 3,
-        name: "traces",
-        sqlite: include_str!("../migrations/sqlite/0003_traces.sql"),
-        postgres: include_str!("../migrations/postgres/0003_traces.sql"),
-        sqlite_schema: None,
-    },
-];
+/// The tables of the store itself, which the list of every program that uses it begins with.
+pub const OWN_MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    name: "store",
+    sqlite: include_str!("../migrations/sqlite/0001_store.sql"),
+    postgres: include_str!("../migrations/postgres/0001_store.sql"),
+}];

@@ -1,11 +1,10 @@
 //! Migrations: numbered scripts, a pair for each step, run once and in order.
 //!
 //! A start with nothing to do costs one query. A new database takes all steps in one transaction: it is
-//! made with one sync, and each page of it is written once. A new SQLite file begins with the newest schema
-//! that there is as one script. A database that holds something takes each step in a transaction of its own,
-//! which bounds the log and the locks, and goes on where it was interrupted; before it does, a copy of it is
-//! put into `backups/`. Scripts must not declare deferred constraints: they would fail at the commit, which
-//! many closures share.
+//! made with one sync, and each page of it is written once. A database that holds something takes each step in a
+//! transaction of its own, which bounds the log and the locks, and continues where it was interrupted; before it does,
+//! a copy of it is put into `backups/`. Scripts must not declare deferred constraints: they would fail at the commit,
+//! which many closures share.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,9 +21,6 @@ pub struct Migration {
     pub name: &'static str,
     pub sqlite: &'static str,
     pub postgres: &'static str,
-    /// What all steps up to this one make of an empty SQLite file, as one script: most of their time goes into
-    /// tables that they change again.
-    pub sqlite_schema: Option<&'static str>,
 }
 
 const OLDEST_SQLITE: [u32; 3] = [3, 51, 3];
@@ -117,7 +113,7 @@ fn snapshot_path(read: &Read, from: u32, to: u32, extension: &str) -> Result<Pat
 async fn run_all(read: &mut Read, from: u32, pending: &'static [Migration]) -> Result<(), StoreError> {
     let together = if from == 0 { pending.len() } else { 1 };
     for steps in pending.chunks(together.max(1)) {
-        let result = run(read, from, steps).await;
+        let result = run(read, steps).await;
         if result.is_err() {
             let _ = read.script("ROLLBACK").await;
         }
@@ -127,22 +123,13 @@ async fn run_all(read: &mut Read, from: u32, pending: &'static [Migration]) -> R
 }
 
 /// Takes steps in one transaction.
-async fn run(read: &mut Read, from: u32, steps: &'static [Migration]) -> Result<(), StoreError> {
+async fn run(read: &mut Read, steps: &'static [Migration]) -> Result<(), StoreError> {
     let Some(last) = steps.last() else { return Ok(()) };
     let dialect = read.dialect();
     read.script(dialect.pick("BEGIN IMMEDIATE", "BEGIN")).await.map_err(|e| failed(last, e))?;
-    let whole = steps.iter().rev().find_map(|step| Some((step, step.sqlite_schema?)));
-    let mut reached = from;
-    if let Some((step, schema)) = whole.filter(|_| from == 0 && dialect == Dialect::Sqlite) {
-        tracing::info!(version = step.version, "making the schema");
-        read.script(schema).await.map_err(|e| failed(step, e))?;
-        reached = step.version;
-    }
     for step in steps {
-        if step.version > reached {
-            tracing::info!(version = step.version, name = step.name, "changing the schema");
-            read.script(dialect.pick(step.sqlite, step.postgres)).await.map_err(|e| failed(step, e))?;
-        }
+        tracing::info!(version = step.version, name = step.name, "changing the schema");
+        read.script(dialect.pick(step.sqlite, step.postgres)).await.map_err(|e| failed(step, e))?;
         let now = read.clock().now();
         read.run(
             "INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, $3)".into(),

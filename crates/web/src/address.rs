@@ -4,14 +4,15 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use axum::extract::{ConnectInfo, Request};
 use http::HeaderMap;
+use ipnet::IpNet;
 
 /// Where a request comes from, as far as it can be known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientAddress(pub IpAddr);
 
-/// Networks whose `X-Forwarded-For` is believed, as `(network, prefix length)`.
+/// Networks whose `X-Forwarded-For` is believed.
 #[derive(Debug, Clone, Default)]
-pub struct TrustedProxies(Vec<(IpAddr, u8)>);
+pub struct TrustedProxies(Vec<IpNet>);
 
 impl TrustedProxies {
     /// Parses a list of addresses and CIDR networks.
@@ -19,35 +20,17 @@ impl TrustedProxies {
     /// # Errors
     /// A sentence naming the entry that is neither.
     pub fn parse<'t>(entries: impl IntoIterator<Item = &'t str>) -> Result<Self, String> {
-        let mut networks = Vec::new();
-        for entry in entries {
-            let wrong = || format!("`{entry}` is neither an IP address nor a network such as 10.0.0.0/8");
-            let (address, prefix) = entry.split_once('/').map_or((entry, None), |(a, p)| (a, Some(p)));
-            let address: IpAddr = address.parse().map_err(|_| wrong())?;
-            let whole = if address.is_ipv4() { 32 } else { 128 };
-            let prefix = prefix.map_or(Ok(whole), |text| text.parse::<u8>().map_err(|_| wrong()))?;
-            if prefix > whole {
-                return Err(wrong());
-            }
-            networks.push((address, prefix));
-        }
-        Ok(Self(networks))
+        let parse = |entry: &str| {
+            let network = entry.parse().or_else(|_| entry.parse::<IpAddr>().map(IpNet::from));
+            network.map_err(|_| format!("`{entry}` is neither an IP address nor a network such as 10.0.0.0/8"))
+        };
+        entries.into_iter().map(parse).collect::<Result<_, _>>().map(Self)
     }
 
     /// Whether the address is one of a trusted proxy.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
-        self.0.iter().any(|(network, prefix)| match (network, address) {
-            (IpAddr::V4(network), IpAddr::V4(address)) => {
-                let mask = u32::MAX.checked_shl(32 - u32::from(*prefix)).unwrap_or(0);
-                network.to_bits() & mask == address.to_bits() & mask
-            }
-            (IpAddr::V6(network), IpAddr::V6(address)) => {
-                let mask = u128::MAX.checked_shl(128 - u32::from(*prefix)).unwrap_or(0);
-                network.to_bits() & mask == address.to_bits() & mask
-            }
-            _ => false,
-        })
+        self.0.iter().any(|network| network.contains(&address))
     }
 
     /// Returns the last hop that is no trusted proxy, or the last one before a hop that cannot be read. A peer that

@@ -102,9 +102,12 @@ impl OwnPages {
         let is_secure = says_https || is_reached_by_https;
         let site = headers.get(&SEC_FETCH_SITE).map(HeaderValue::as_bytes);
         let is_own_site = matches!(site, None | Some(b"same-origin"));
-        // An Origin that is not text is foreign, not absent.
-        let Some(origin) = headers.get(ORIGIN).map(|origin| origin.to_str().unwrap_or_default()) else {
-            return PageOrigin { is_own: is_own_site, is_secure };
+        let mut origins = headers.get_all(ORIGIN).iter();
+        // An Origin that is not text, or one of several, is foreign, not absent.
+        let origin = match (origins.next(), origins.next()) {
+            (None, _) => return PageOrigin { is_own: is_own_site, is_secure },
+            (Some(origin), None) => origin.to_str().unwrap_or_default(),
+            (Some(_), Some(_)) => "",
         };
         let is_base = self.base_origin.as_deref().is_some_and(|base| base.eq_ignore_ascii_case(origin));
         let is_https = origin.starts_with("https://");
@@ -280,6 +283,14 @@ mod tests {
             ("", "http://"),
         ] {
             assert!(!pages.page_of(&headers_of(origin), host, false).is_own, "{origin} at {host}");
+        }
+        for origins in [["http://127.0.0.1:7878", "http://evil.example"], ["http://127.0.0.1:7878"; 2]] {
+            let several = origins.map(|origin| (ORIGIN, HeaderValue::from_static(origin)));
+            let several = several.into_iter().fold(HeaderMap::new(), |mut headers, (name, origin)| {
+                headers.append(name, origin);
+                headers
+            });
+            assert!(!pages.page_of(&several, "127.0.0.1:7878", false).is_own, "{origins:?}");
         }
         for site in ["none", "cross-site", "same-site", "", "nonsense"] {
             assert!(!is_own("127.0.0.1:7878", &[("sec-fetch-site", site)]), "{site}");

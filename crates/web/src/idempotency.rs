@@ -7,17 +7,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws_lc_rs::hmac::{Context, HMAC_SHA256, Key};
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, MatchedPath, Request};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
-use hmac::{Hmac, KeyInit, Mac};
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use parking_lot::Mutex;
-use sha2::Sha256;
 use utoipa::IntoParams;
 use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
@@ -105,7 +104,7 @@ pub trait IdempotencyLedger: Send + Sync + 'static {
 /// more than there are requests).
 pub struct IdempotencyGuard {
     ledger: Arc<dyn IdempotencyLedger>,
-    fingerprint_key: [u8; 32],
+    fingerprint_key: Key,
     under_way: Mutex<HashSet<(Arc<str>, String)>>,
 }
 
@@ -120,17 +119,18 @@ impl IdempotencyGuard {
     /// bare hash in the store would let it be guessed.
     #[must_use]
     pub fn new(ledger: Arc<dyn IdempotencyLedger>, fingerprint_key: [u8; 32]) -> Self {
-        Self { ledger, fingerprint_key, under_way: Mutex::default() }
+        Self { ledger, fingerprint_key: Key::new(HMAC_SHA256, &fingerprint_key), under_way: Mutex::default() }
     }
 
     /// What tells one request from another.
     fn fingerprint(&self, path_and_query: &str, body: &[u8]) -> [u8; 32] {
-        #[allow(clippy::expect_used, reason = "HMAC takes keys of any length")]
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.fingerprint_key).expect("any key will do");
+        let mut mac = Context::with_key(&self.fingerprint_key);
         mac.update(path_and_query.as_bytes());
         mac.update(&[0]);
         mac.update(body);
-        mac.finalize().into_bytes().into()
+        let mut fingerprint = [0; 32];
+        fingerprint.copy_from_slice(mac.sign().as_ref());
+        fingerprint
     }
 }
 

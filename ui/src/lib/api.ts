@@ -42,14 +42,13 @@ const PASSWORD_CHECKS = ['/api/auth/login', '/api/auth/register', '/api/auth/rea
  * request once more. Cancelling returns the refusal.
  */
 export async function send(path: string | Request, init?: RequestInit): Promise<Response> {
-  for (let request = new Request(path, { credentials: 'same-origin', ...init }); ; ) {
+  for (;;) {
+    const request = new Request(path instanceof Request ? path.clone() : path, { credentials: 'same-origin', ...init });
     for (const [name, value] of Object.entries(pageHeaders())) request.headers.set(name, value);
-    const again = request.clone();
     const response = await fetch(request).catch(() => {
       throw new ApiError(common('unreachable'), 0, 'unreachable');
     });
-    if (!(await isToBeRepeated(again, response))) return response;
-    request = again;
+    if (!(await isToBeRepeated(request, response))) return response;
   }
 }
 

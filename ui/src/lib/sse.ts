@@ -1,3 +1,4 @@
+import { createParser } from 'eventsource-parser';
 import { errorOf, send } from './api';
 
 export interface ServerEvent {
@@ -15,33 +16,17 @@ export async function* serverEvents(path: string, init: RequestInit): AsyncGener
   const response = await send(path, { ...init, headers });
   if (!response.ok || !response.body) throw await errorOf(response);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = '';
+  const events: ServerEvent[] = [];
+  const parser = createParser({ onEvent: ({ id = '', event = 'message', data }) => events.push({ id, event, data }) });
   try {
     while (true) {
       const silent = setTimeout(() => void reader.cancel().catch(() => {}), SILENT_MS);
       const { done, value } = await reader.read().finally(() => clearTimeout(silent));
       if (done) return;
-      const blocks = (rest + value).split('\n\n');
-      rest = blocks.pop() ?? '';
-      for (const block of blocks) {
-        const event = parse(block);
-        if (event) yield event;
-      }
+      parser.feed(value);
+      yield* events.splice(0);
     }
   } finally {
     void reader.cancel().catch(() => {});
   }
-}
-
-function parse(block: string): ServerEvent | null {
-  const event: ServerEvent = { id: '', event: 'message', data: '' };
-  for (const line of block.split('\n')) {
-    const colon = line.indexOf(':');
-    if (colon < 1) continue;
-    const value = line.slice(colon + 1).replace(/^ /, '');
-    const field = line.slice(0, colon);
-    if (field === 'id' || field === 'event') event[field] = value;
-    else if (field === 'data') event.data += event.data ? `\n${value}` : value;
-  }
-  return event.data ? event : null;
 }

@@ -1,7 +1,7 @@
 //! Texts and queries as people write them: pieces of this project's own documentation, the same in every run.
 
 const SOURCES: [&str; 6] = [
-    include_str!("../../../../crates/entities/testdata/labelled.txt"),
+    include_str!("../../../../scripts/tagger/chat-en.txt"),
     include_str!("../../../../ARCHITECTURE.md"),
     include_str!("../../../../docs/guide/agents.md"),
     include_str!("../../../../docs/guide/devices.md"),

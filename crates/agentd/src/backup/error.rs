@@ -47,8 +47,6 @@ pub enum BackupError {
         "The database was restored, but its files and secrets did not follow; restart the daemon, which finishes it"
     )]
     Unfinished { source: Box<BackupError> },
-    #[error("What was restored cannot be put in order: {reason}")]
-    NotInOrder { reason: String },
     /// Somebody removed what waited to be put in place.
     #[error(
         "The database was restored, but the files that waited in {} are gone; remove restore.json beside it to go on with the files as they are, then restore the archive again",
@@ -129,7 +127,6 @@ impl DomainError for BackupError {
             Self::NotAtRest { .. } | Self::DiskFull { .. } => ErrorKind::Unavailable,
             Self::EndedUnexpectedly
             | Self::Unfinished { .. }
-            | Self::NotInOrder { .. }
             | Self::FilesGone { .. }
             | Self::Sealing { .. }
             | Self::Files { .. } => ErrorKind::Internal,
@@ -159,7 +156,6 @@ impl DomainError for BackupError {
             Self::DiskFull { .. } => "disk_full",
             Self::EndedUnexpectedly
             | Self::Unfinished { .. }
-            | Self::NotInOrder { .. }
             | Self::FilesGone { .. }
             | Self::Sealing { .. }
             | Self::Files { .. } => "internal_error",

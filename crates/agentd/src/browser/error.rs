@@ -1,9 +1,9 @@
 //! What can go wrong with the browser.
 
 use agentd_base::{DomainError, ErrorKind, FieldProblem};
+use agentd_browser::VideoError;
 use agentd_net::NetError;
 use agentd_store::StoreError;
-use agentd_video::VideoError;
 
 use crate::agents::AgentError;
 use crate::settings::VaultError;
@@ -19,7 +19,7 @@ pub enum BrowserError {
     #[error("a video is being made already; wait for its end")]
     VideoUnderWay,
     #[error(transparent)]
-    Video(#[from] VideoError),
+    Video(VideoError),
     #[error("the daemon is going down; no video was made")]
     GoingDown,
     #[error("the request is not valid")]
@@ -64,6 +64,15 @@ pub enum BrowserError {
     Browser(#[from] agentd_browser::BrowserError),
 }
 
+impl From<VideoError> for BrowserError {
+    fn from(error: VideoError) -> Self {
+        match error {
+            VideoError::Browser(error) => Self::Browser(error),
+            error => Self::Video(error),
+        }
+    }
+}
+
 impl DomainError for BrowserError {
     fn kind(&self) -> ErrorKind {
         use agentd_browser::BrowserError as Inner;
@@ -84,7 +93,10 @@ impl DomainError for BrowserError {
             | Self::Video(VideoError::TooLarge { .. } | VideoError::Empty) => ErrorKind::Conflict,
             Self::Vault(error) => error.kind(),
             Self::Store(error) => error.kind(),
-            Self::Proxy(_) | Self::TooManyViewers { .. } | Self::GoingDown => ErrorKind::Unavailable,
+            Self::Proxy(_) | Self::TooManyViewers { .. } | Self::GoingDown | Self::Video(VideoError::NotBuilt) => {
+                ErrorKind::Unavailable
+            }
+            Self::Video(VideoError::Ended(_)) => ErrorKind::Upstream,
             Self::Folder(_) | Self::Recording(_) | Self::Video(_) => ErrorKind::Internal,
             Self::File(_) => ErrorKind::Invalid(Vec::new()),
             Self::Agent(error) => error.kind(),
@@ -120,6 +132,8 @@ impl DomainError for BrowserError {
             Self::VideoUnderWay => "video_under_way",
             Self::Video(VideoError::TooLarge { .. }) => "video_too_large",
             Self::Video(VideoError::Empty) => "nothing_to_show",
+            Self::Video(VideoError::NotBuilt) => "video_unavailable",
+            Self::Video(VideoError::Ended(_)) => "browser_ended",
             Self::GoingDown => "going_down",
             Self::Invalid { .. } => "invalid_request",
             Self::Refused(_) => "address_refused",

@@ -150,7 +150,7 @@ pub struct Message {
     /// The log of the turn that wrote it.
     pub session_id: Option<SessionId>,
     pub created_at: Timestamp,
-    /// Model, tokens and cost of a reply; `None` for other messages and where an older version stored none.
+    /// Model, tokens and cost of a reply; `None` for other messages.
     pub usage: Option<TurnUsage>,
     /// Somebody said it whom the owner does not know, or it answers them: nobody learns from it.
     pub is_untrusted: bool,

@@ -5,7 +5,6 @@ mod access;
 mod activity;
 mod collector;
 mod daemon;
-mod old_urls;
 mod queues;
 mod registry;
 mod rest;

@@ -6,7 +6,6 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::old_urls::OldUrls;
 use crate::backup::Quiesce;
 use crate::devices::Devices;
 use crate::engine::Engine;
@@ -27,7 +26,7 @@ pub(super) struct Rest {
     readiness: Readiness,
     workers: WorkerPause,
     /// Composed after what needs the rest.
-    parts: Arc<OnceLock<(Engine, Devices, OldUrls)>>,
+    parts: Arc<OnceLock<(Engine, Devices)>>,
 }
 
 impl Rest {
@@ -35,8 +34,8 @@ impl Rest {
         Self { readiness, workers, parts: Arc::default() }
     }
 
-    pub(super) fn set_parts(&self, engine: Engine, devices: Devices, old_urls: OldUrls) {
-        if self.parts.set((engine, devices, old_urls)).is_err() {
+    pub(super) fn set_parts(&self, engine: Engine, devices: Devices) {
+        if self.parts.set((engine, devices)).is_err() {
             tracing::error!("the daemon was composed twice");
         }
     }
@@ -54,7 +53,7 @@ impl Quiesce for Rest {
                 return Err(format!("requests under way did not end within {} seconds", REQUEST_LIMIT.as_secs()));
             }
             let mut sockets = None;
-            if let Some((engine, devices, _)) = self.parts.get() {
+            if let Some((engine, devices)) = self.parts.get() {
                 // What comes over a socket is no request, and may start a turn as well.
                 sockets = Some(devices.pause().await);
                 engine.drain(REPLY_LIMIT).await;
@@ -64,17 +63,6 @@ impl Quiesce for Rest {
             };
             let at_rest: Box<dyn Send + Sync> = Box::new((sockets, restoring, paused));
             Ok(at_rest)
-        }
-        .boxed()
-    }
-
-    fn put_in_order(&self) -> BoxFuture<'_, Result<(), String>> {
-        async {
-            match self.parts.get() {
-                Some((_, _, old_urls)) => old_urls.seal().await.map_err(|error| error.to_string()),
-                // The start is not that far yet, and does it later.
-                None => Ok(()),
-            }
         }
         .boxed()
     }

@@ -10,7 +10,6 @@ use agentd_inference::{LocalModel, LocalModelOptions};
 use agentd_process::Spawner;
 
 use super::access::Bootstrap;
-use super::old_urls::OldUrls;
 use super::queues::HookDeliveries;
 use super::registry::{registry, validators};
 use super::{activity, collector, rest};
@@ -314,11 +313,8 @@ pub async fn wire(
         system: SystemProbe::new(context.data_dir.root()),
     };
     let alerts = Alerts::new(context, alert_sources);
-    let old_urls =
-        OldUrls { hooks: hooks.clone(), tools: tools.clone(), scheduler: scheduler.clone(), notify: notify.clone() };
-    old_urls.seal().await?;
     let backlog = EventBacklog::new(config.event_backlog_limit);
-    rest.set_parts(engine.clone(), devices.clone(), old_urls);
+    rest.set_parts(engine.clone(), devices.clone());
     let backups = Backups::new(context, backup.clone(), settings.clone());
     let settings = SettingsRoutes { settings, clock: context.clock.clone() };
     let services = Services {

@@ -144,7 +144,10 @@ impl Drop for RunningTurn {
     fn drop(&mut self) {
         let left = {
             let mut turns = self.turns.turns.lock();
-            turns.remove(&self.id);
+            // A parked turn may resume under the same id before the task that parked it has ended.
+            if turns.get(&self.id).is_some_and(|live| Arc::ptr_eq(live, &self.live)) {
+                turns.remove(&self.id);
+            }
             turns.len()
         };
         self.live.end();
@@ -153,6 +156,10 @@ impl Drop for RunningTurn {
 }
 
 impl LiveTurns {
+    /// Registers a turn. Replaces the entry of the task that parked it, which is about to end.
+    ///
+    /// # Errors
+    /// `TooManyTurns`.
     pub(super) fn enter(self: &Arc<Self>, id: &SessionId, agent_id: &AgentId) -> Result<RunningTurn, EngineError> {
         let mut turns = self.turns.lock();
         if turns.len() >= MAX_TURNS {
@@ -211,6 +218,19 @@ mod tests {
         assert_eq!(live.after(Some(last - 1)).unwrap(), [SessionEvent::token(last, "x")]);
         assert_eq!(live.after(Some(last)), Some(Vec::new()));
         assert_eq!(live.after(Some(u64::MAX)), Some(Vec::new()));
+    }
+
+    #[test]
+    fn turn_that_goes_on_stays_registered_when_its_parked_part_ends() {
+        let turns = Arc::new(LiveTurns::default());
+        let (id, agent) = ("sess_1".into(), "agent_1".into());
+        let parked = turns.enter(&id, &agent).unwrap();
+        let resumed = turns.enter(&id, &agent).unwrap();
+        drop(parked);
+        assert!(Arc::ptr_eq(&turns.find(&id).unwrap(), &resumed.live));
+        assert_eq!(turns.count(), 1);
+        drop(resumed);
+        assert_eq!(turns.count(), 0);
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub(super) struct EngineState {
     pub(super) marker: Marker,
     pub(super) background: BackgroundPermits,
     pub(super) is_supervised: AtomicBool,
+    /// Held while a waiting turn is claimed.
+    pub(super) waking: tokio::sync::Mutex<()>,
 }
 
 impl EngineState {

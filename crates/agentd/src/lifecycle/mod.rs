@@ -4,12 +4,12 @@
 //! signal drains within [`DRAIN_LIMIT`], a second one ends the process at once; the database is
 //! closed only when nothing uses it any more.
 
+mod allocator;
 mod clock;
 mod error;
 mod front;
 mod listen;
 mod local_socket;
-mod memory;
 mod offline;
 mod open_files;
 mod peers;
@@ -35,12 +35,12 @@ use crate::migrations::MIGRATIONS;
 use crate::monitoring::Readiness;
 use crate::runtime::{AppContext, DataDir, LiveFeed, Recorder, TaskPanics};
 
+pub use allocator::share_allocator_arenas;
 pub use clock::{ClockAgreement, compare_clocks, require_clock_agreement};
 pub use error::StartError;
 use front::Front;
 pub use local_socket::LocalRouter;
 use local_socket::LocalSocket;
-pub use memory::share_allocator_arenas;
 pub use offline::Offline;
 use peers::PeerGate;
 
@@ -229,9 +229,6 @@ pub async fn run(config: Config, records: LogRecords, clock: Clock, entropy: Ent
         running.daemon.export_logs(running.context(), telemetry, &records);
     }
     announce(&running, listen, &base_url).await;
-    let daemon = running.daemon.clone();
-    let db = running.context().db.clone();
-    tokio::spawn(memory::stay_small(db, move || daemon.running_turns() > 0));
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}

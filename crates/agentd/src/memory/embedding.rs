@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use agentd_inference::embedder::{EmbeddedText, Embedder};
+use agentd_entities::{EntityType, TaggedName};
+use agentd_inference::embedder::{EmbeddedText, Embedder, NameKind, NamedSpan};
 use agentd_inference::{LocalError, LocalErrorCode};
 use agentd_store::{Db, StoreError};
 
@@ -15,6 +16,30 @@ pub(super) struct Embedded {
     pub(super) model: String,
     /// One a part of the text.
     pub(super) vectors: Vec<Vec<f32>>,
+    /// The names in the text; `None` if this model has no tagger.
+    pub(super) names: Option<Vec<TaggedName>>,
+}
+
+impl Embedded {
+    fn of(text: EmbeddedText, model: &str) -> Self {
+        let has_words = !text.chunks.is_empty();
+        let names = text.names.or_else(|| (!has_words).then(Vec::new));
+        Self {
+            model: model.to_owned(),
+            vectors: text.chunks.into_iter().map(|chunk| chunk.vector).collect(),
+            names: names.map(|names| names.into_iter().map(tagged).collect()),
+        }
+    }
+}
+
+fn tagged(name: NamedSpan) -> TaggedName {
+    let entity_type = match name.kind {
+        NameKind::Person => Some(EntityType::Person),
+        NameKind::Organization => Some(EntityType::Organization),
+        NameKind::Place => Some(EntityType::Place),
+        NameKind::Other => None,
+    };
+    TaggedName { range: name.range, entity_type }
 }
 
 /// What a model that was not seen at work yet has to embed.
@@ -96,11 +121,7 @@ impl Embedding {
         if !self.is_proven(&model) {
             self.prove(&model);
         }
-        let of_text = |text: EmbeddedText| Embedded {
-            model: model.clone(),
-            vectors: text.chunks.into_iter().map(|chunk| chunk.vector).collect(),
-        };
-        Ok(embedded.into_iter().map(of_text).collect())
+        Ok(embedded.into_iter().map(|text| Embedded::of(text, &model)).collect())
     }
 
     /// The same for texts that are about to be stored; see [`text`](Self::text).

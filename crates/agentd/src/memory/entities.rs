@@ -1,24 +1,25 @@
-//! What the rules for entities find, as rows know it.
+//! Entities in a text as rows store them: from the names that the tagger found, and word lists.
 
-use agentd_entities::{EntityRef, extract};
+use agentd_entities::{EntityRef, TaggedName, extract};
 
 use super::store::entities::{EntityKey, Found, FoundEntity};
 
-/// Raised when the rules find something else than before; what was gone over by older ones can then be
-/// gone over again.
-pub(super) const RULES: i64 = 2;
-/// What was gone over by a model, whatever the rules are.
+/// Raised when tagger, lists or relations find something else than before; what was extracted by an older version can
+/// then be extracted again.
+pub(super) const TAGGER_VERSION: i64 = 3;
+/// Version of what a model extracted, which no newer tagger replaces.
 pub(super) const BY_MODEL: i64 = 1_000;
-/// More of one episode would tell nothing any more.
-const MOST_ENTITIES: usize = 100;
-const MOST_RELATIONS: usize = 200;
+/// Maximum number of entities of an episode.
+const MAX_ENTITIES: usize = 100;
+/// Maximum number of relations of an episode.
+const MAX_RELATIONS: usize = 200;
 
-pub(super) fn find_entities(text: &str) -> Found {
-    let extraction = extract(text);
+pub(super) fn find_entities(text: &str, names: &[TaggedName]) -> Found {
+    let extraction = extract(text, names);
     let mut found = Found::default();
     for mention in extraction.mentions {
         let key = EntityKey { entity_type: mention.entity_type.as_str().to_owned(), key: mention.key };
-        if found.entities.len() >= MOST_ENTITIES && !found.entities.contains_key(&key) {
+        if found.entities.len() >= MAX_ENTITIES && !found.entities.contains_key(&key) {
             continue;
         }
         let entity = found.entities.entry(key).or_insert_with(|| FoundEntity { name: mention.name, mentions: 0 });
@@ -28,7 +29,7 @@ pub(super) fn find_entities(text: &str) -> Found {
         let end = |end: EntityRef| EntityKey { entity_type: end.entity_type.as_str().to_owned(), key: end.key };
         let (source, target) = (end(relation.source), end(relation.target));
         let is_known = found.entities.contains_key(&source) && found.entities.contains_key(&target);
-        if !is_known || source == target || found.relations.len() >= MOST_RELATIONS {
+        if !is_known || source == target || found.relations.len() >= MAX_RELATIONS {
             continue;
         }
         #[allow(clippy::cast_possible_truncation, reason = "a small weight")]

@@ -19,6 +19,8 @@ pub enum MemoryError {
     Disabled,
     #[error("semantic search needs the embedding model, which is not there: {reason}; mode=keyword works without it")]
     NoEmbedder { reason: String },
+    #[error("entities are found by the tagger, which is not available: {reason}")]
+    NoTagger { reason: String },
     #[error("the search index could not be read; it is built anew from the stored episodes, try again in a moment")]
     Index(#[source] agentd_search_index::IndexError),
     #[error("the folder of the search index cannot be made; look at the rights of the data directory")]
@@ -47,7 +49,9 @@ impl DomainError for MemoryError {
             Self::Invalid(problems) => ErrorKind::Invalid(problems.clone()),
             Self::NotFound { .. } | Self::NoCluster { .. } => ErrorKind::NotFound,
             Self::JobRunning { .. } | Self::Overtaken => ErrorKind::Conflict,
-            Self::Disabled | Self::ExtractionOff | Self::NoEmbedder { .. } | Self::Index(_) => ErrorKind::Unavailable,
+            Self::Disabled | Self::ExtractionOff | Self::NoEmbedder { .. } | Self::NoTagger { .. } | Self::Index(_) => {
+                ErrorKind::Unavailable
+            }
             Self::IndexFolder { .. } => ErrorKind::Internal,
             Self::Agent(error) => error.kind(),
             Self::Store(error) => error.kind(),
@@ -59,7 +63,7 @@ impl DomainError for MemoryError {
             Self::Invalid(_) => "invalid_request",
             Self::NotFound { .. } | Self::NoCluster { .. } => "not_found",
             Self::Disabled => "memory_disabled",
-            Self::NoEmbedder { .. } => "no_embedding_model",
+            Self::NoEmbedder { .. } | Self::NoTagger { .. } => "no_embedding_model",
             Self::JobRunning { .. } | Self::Overtaken => "job_running",
             Self::ExtractionOff => "entity_extraction_off",
             Self::Index(_) | Self::IndexFolder { .. } => "index_unavailable",

@@ -88,8 +88,9 @@ pub(super) fn is_used(content: &str, question: &str, answer: &str) -> bool {
     if own.intersection(&answered).any(|word| is_number(&word)) {
         return true;
     }
-    let names = agentd_entities::extract(beginning(content)).mentions.into_iter();
-    if names.flat_map(|mention| telling(&mention.name)).any(|word| own.contains(&word) && answered.contains(&word)) {
+    let topics = agentd_entities::extract(beginning(content), &[]).mentions.into_iter().map(|mention| mention.name);
+    let mut names = agentd_entities::proper_names(beginning(content)).into_iter().chain(topics);
+    if names.any(|name| telling(&name).iter().any(|word| own.contains(word) && answered.contains(word))) {
         return true;
     }
     // A short answer is right with one word.

@@ -6,14 +6,15 @@ use utoipa::ToSchema;
 
 use crate::settings::{ResetGroup, Section, section_patch};
 
-/// How entities are found in what is remembered.
+/// How entities are found in what is remembered. The tagger needs the default embedding model: without its weights,
+/// choose `llm` or `off`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EntityExtraction {
-    /// By rules and a gazetteer that come with the daemon.
+    /// By the tagger and the word lists that come with the daemon.
     #[default]
     Rules,
-    /// By the agent's model, for episodes of agents; by rules where it does not answer.
+    /// By the agent's model, for episodes of agents; by the tagger where it does not answer.
     Llm,
     Off,
 }

@@ -12,9 +12,12 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
+use super::entities::{TAGGER_VERSION, find_entities};
 use super::error::MemoryError;
 use super::follower::MEMORY;
 use super::service::Memory;
+use super::settings::EntityExtraction;
+use super::store::entities::{self, Found};
 use super::store::{EPISODES, counts, vectors};
 use crate::runtime::{NextDue, Worker, WorkerError, WorkerReport};
 
@@ -150,6 +153,7 @@ impl EmbedEpisodes {
             return Ok(WorkerReport::IDLE);
         }
         let (numbers, texts): (Vec<i64>, Vec<String>) = waiting.into_iter().unzip();
+        let contents = texts.clone();
         let embedded = match memory.embedding().texts(texts).await {
             Ok(embedded) => embedded,
             Err(error) if matches!(error.code, LocalErrorCode::ModelMissing | LocalErrorCode::UnsupportedCpu) => {
@@ -158,12 +162,25 @@ impl EmbedEpisodes {
             Err(error) => return Err(MemoryError::NoEmbedder { reason: error.message }),
         };
         let items = numbers.len();
+        let finds_entities = memory.rules().entity_extraction != EntityExtraction::Off;
+        let found: Vec<Option<Found>> = embedded
+            .iter()
+            .zip(&contents)
+            .map(|(embedded, content)| {
+                let names = embedded.names.as_ref().filter(|_| finds_entities)?;
+                Some(find_entities(content, names))
+            })
+            .collect();
         let store = async move |tx: &mut Tx| {
-            for (number, embedded) in numbers.iter().zip(&embedded) {
+            for ((number, embedded), found) in numbers.iter().zip(&embedded).zip(&found) {
                 if !vectors::is_there(tx, *number).await? {
                     continue;
                 }
                 vectors::replace_vectors(tx, *number, &embedded.model, &embedded.vectors).await?;
+                // Nothing changes where they were found when it was stored.
+                if let Some(found) = found {
+                    entities::replace_found(tx, *number, TAGGER_VERSION, found).await?;
+                }
                 tx.log_change(EPISODES, Some(*number)).await?;
             }
             tx.touch(MEMORY);

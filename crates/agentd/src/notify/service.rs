@@ -22,8 +22,7 @@ use super::transport::{DeliveryFailure, Transport, Transports};
 use super::webhook::Webhook;
 use crate::runtime::{AppContext, WorkQueue};
 use crate::settings::{
-    CHANNEL_PLATFORMS, FindsNamed, ProactiveSettings, SealedUrl, Section, Settings, Vault, is_mailbox, names_in_url,
-    open_url, write_url_secrets,
+    CHANNEL_PLATFORMS, FindsNamed, ProactiveSettings, Section, Settings, Vault, is_mailbox, names_in_url, open_url,
 };
 
 const AT_ONCE: usize = 4;
@@ -152,24 +151,6 @@ impl Notify {
         let opened = open_url(&mut read, &self.0.vault, &scope, &message.channel).await;
         let opened = opened.map_err(|error| DeliveryFailure::later(error.to_string()))?;
         opened.map_err(DeliveryFailure::for_good)
-    }
-
-    /// Moves credentials that older rows hold in the clear into the vault. Called once before the daemon is ready.
-    ///
-    /// # Errors
-    /// What the database refuses.
-    pub async fn seal_credentials(&self) -> Result<(), StoreError> {
-        let db = &self.0.context.db;
-        for (id, channel) in store::list_url_channels(&mut db.read().await?).await? {
-            let Some(sealed) = SealedUrl::of_stored(&channel) else { continue };
-            let vault = self.0.vault.clone();
-            let seal = async move |tx: &mut Tx| {
-                store::update_channel(tx, &id, &sealed.shown).await?;
-                write_url_secrets(tx, &vault, &store::secret_scope(&id), &sealed.secrets).await
-            };
-            db.write(seal).await?;
-        }
-        Ok(())
     }
 
     /// The newest first, and how many there are.

@@ -98,17 +98,6 @@ pub(super) async fn insert_notification(
     Ok(added == 1)
 }
 
-/// Messages to urls: their channels by id.
-pub(super) async fn list_url_channels(read: &mut Read) -> Result<Vec<(NotificationId, String)>, StoreError> {
-    let rows = read.fetch_all("SELECT id, channel FROM notifications WHERE channel LIKE '%://%'", args![]).await?;
-    rows.iter().map(|row| Ok((row.get("id")?, row.get("channel")?))).collect()
-}
-
-pub(super) async fn update_channel(tx: &mut Tx, id: &NotificationId, channel: &str) -> Result<(), StoreError> {
-    tx.execute("UPDATE notifications SET channel = $2 WHERE id = $1", args![id, channel]).await?;
-    Ok(())
-}
-
 pub(super) async fn update_item(tx: &mut Tx, id: &NotificationId, item: &ItemId) -> Result<(), StoreError> {
     tx.execute("UPDATE notifications SET item_id = $2 WHERE id = $1", args![id, item]).await?;
     Ok(())

@@ -28,11 +28,12 @@ mod service;
 mod store;
 
 pub use error::ProviderError;
+pub(crate) use local::without_tools;
 pub use local::{LocalBackend, LocalOptions};
 pub use model::{
-    CallsTools, DefaultCheck, LOCAL, LocalModelState, LocalModelView, LongPrompt, ModelCall, ModelPreference, Price,
-    PriceOrigin, PriceTable, PriceTableError, ProviderChange, ProviderReport, ProviderStatus, ProviderView,
-    ReportedFailure, ResolvedModel, TokenTotal, UsageFigures, UsageId,
+    DefaultCheck, LOCAL, LocalModelState, LocalModelView, LongPrompt, ModelCall, ModelPreference, Price, PriceOrigin,
+    PriceTable, PriceTableError, ProviderChange, ProviderReport, ProviderStatus, ProviderView, ReportedFailure,
+    ResolvedModel, TokenTotal, UsageFigures, UsageId,
 };
 pub use routes::routes;
 pub use service::{PlannedCall, PreparedProvider, Providers, Reservation};

@@ -141,18 +141,17 @@ fn close_to_others(root: &Path, found: &Metadata) -> Result<(), DataDirError> {
         return Err(unusable(io::ErrorKind::NotADirectory.into()));
     }
     let user = rustix::process::geteuid().as_raw();
-    let is_owner = found.uid() == user;
+    // Its owner could replace everything in it.
+    if found.uid() != user {
+        return Err(DataDirError::ForeignOwner { path: root.to_path_buf(), owner: found.uid(), user });
+    }
     if mode & 0o077 == 0 {
-        // Only root gets here with the directory of another user, who could replace everything in it.
-        if !is_owner {
-            return Err(DataDirError::ForeignOwner { path: root.to_path_buf(), owner: found.uid(), user });
-        }
         return Ok(());
     }
     // An empty one, such as the mount point of a volume, can be nobody else's yet. Others may write
     // into one that is sticky, so that is never ours.
     let is_free = mode & 0o1000 == 0 && std::fs::read_dir(root).is_ok_and(|mut entries| entries.next().is_none());
-    if !is_owner || !(is_free || DataDir::is_ours(root)) {
+    if !(is_free || DataDir::is_ours(root)) {
         return Err(DataDirError::Shared { path: root.to_path_buf(), mode });
     }
     std::fs::set_permissions(root, Permissions::from_mode(0o700)).map_err(unusable)
@@ -206,5 +205,12 @@ mod tests {
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
         assert!(matches!(DataDir::open(&file), Err(DataDirError::Unusable { .. })));
+
+        let foreign = folder.path().join("foreign");
+        std::fs::create_dir(&foreign).unwrap();
+        // Only root may give a folder away.
+        if std::os::unix::fs::chown(&foreign, Some(1), None).is_ok() {
+            assert!(matches!(DataDir::open(&foreign), Err(DataDirError::ForeignOwner { owner: 1, .. })));
+        }
     }
 }

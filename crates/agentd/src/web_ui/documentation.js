@@ -4,7 +4,8 @@ window.addEventListener("load", () => {
     url: "/api/openapi.json",
     dom_id: "#swagger-ui",
     deepLinking: true,
-    presets: [SwaggerUIBundle.presets.apis, SwaggerUIStandalonePreset],
-    layout: "StandaloneLayout",
+    presets: [SwaggerUIBundle.presets.apis],
+    // The standalone layout has a bar with a logo that brings an inline style.
+    layout: "BaseLayout",
   });
 });

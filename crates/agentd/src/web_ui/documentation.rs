@@ -22,14 +22,9 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 const CACHED: &str = "public, max-age=86400";
 
 /// Files of Swagger UI by name, with their types, as the build packed them.
-const FILES: [(&str, &str, &[u8]); 3] = [
+const FILES: [(&str, &str, &[u8]); 2] = [
     ("swagger-ui.css", "text/css; charset=utf-8", include_bytes!(concat!(env!("OUT_DIR"), "/swagger-ui.css.gz"))),
     ("swagger-ui-bundle.js", SCRIPT, include_bytes!(concat!(env!("OUT_DIR"), "/swagger-ui-bundle.js.gz"))),
-    (
-        "swagger-ui-standalone-preset.js",
-        SCRIPT,
-        include_bytes!(concat!(env!("OUT_DIR"), "/swagger-ui-standalone-preset.js.gz")),
-    ),
 ];
 
 /// The OpenAPI document of this daemon.

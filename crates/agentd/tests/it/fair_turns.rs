@@ -6,7 +6,7 @@ use agentd_inference::worker::scripted::{HELD, asked, release};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::local_tools::{KNOWS_NONE, with_scripted_model};
+use crate::local_model::{KNOWS_NONE, with_scripted_model};
 use crate::support::TestApp;
 use crate::support::eventually::Eventually;
 use crate::support::request::token_text;

@@ -35,7 +35,7 @@ mod hooks;
 mod idempotency;
 mod kill;
 mod lifecycle;
-mod local_tools;
+mod local_model;
 mod log;
 mod memory;
 mod metrics;

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use agentd_process::{Child, SpawnRequest, Spawner, Stream};
 use parking_lot::Mutex;
+use rustix::process::{Pid, setpriority_pgrp};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -36,6 +37,8 @@ pub use folder::remove_abandoned;
 const START_LIMIT: Duration = Duration::from_secs(30);
 /// How often it is asked whether it is there.
 const HEARTBEAT: Duration = Duration::from_secs(5);
+/// Niceness of a Chromium that gives way to other programs.
+const LOW_PRIORITY: i32 = 5;
 /// The most that the kernel gives an ordinary user.
 const PIPE_BYTES: usize = 1 << 20;
 /// What is kept of what it writes about itself.
@@ -121,6 +124,14 @@ impl Chromium {
             && let Err(error) = (&mut *watching).await
         {
             tracing::error!(%error, "the task that ends Chromium failed");
+        }
+    }
+
+    /// Lets other programs of the machine go first from now on.
+    pub(crate) fn lower_priority(&self) {
+        let leader = i32::try_from(self.pid).ok().and_then(Pid::from_raw).filter(|_| !self.is_ended());
+        if let Err(error) = leader.map_or(Ok(()), |leader| setpriority_pgrp(Some(leader), LOW_PRIORITY)) {
+            tracing::debug!(%error, "priority of Chromium not lowered");
         }
     }
 

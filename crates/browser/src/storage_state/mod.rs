@@ -10,45 +10,22 @@ mod model;
 
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::BrowserError;
 use crate::browser::Context;
-use crate::cdp::{Heard, Subscription};
-use crate::tab::{Deadline, LoadState, QUICK, Tab};
+use crate::own_page::OwnPage;
+use crate::tab::{Deadline, QUICK};
 pub use databases::Database;
 pub use model::{LeftOut, MAX_STATE_BYTES, OriginStorage, SavedState, StorageState, StoredItem};
 
 const LIMIT: Duration = Duration::from_secs(60);
-const EMPTY_PAGE: &[u8] = b"<!doctype html><title></title>";
 const FUNCTIONS: &str = include_str!("../page/storage.js");
 /// All that a site can keep, but for cookies.
 const CLEARED: &str = "appcache,cache_storage,file_systems,indexeddb,interest_groups,local_storage,service_workers,\
                        shader_cache,shared_storage,storage_buckets,websql";
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Evaluated {
-    result: Value,
-    #[serde(default)]
-    exception_details: Option<IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-struct Value {
-    #[serde(default)]
-    value: serde_json::Value,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Paused {
-    request_id: String,
-}
 
 /// What a site has stored.
 #[derive(Deserialize)]
@@ -67,11 +44,11 @@ impl Context {
         let state = StorageState { cookies: self.cookies().await?, origins: Vec::new() };
         let mut saved = SavedState { state, left_out: Vec::new() };
         let origins = self.environment().origins();
-        self.in_own_page(async |tab, deadline| {
+        self.in_own_page(async |page, deadline| {
             for origin in origins {
-                visit(tab, &origin, deadline).await?;
+                visit(page, &origin, deadline).await?;
                 let call = format!("save({})", MAX_STATE_BYTES.saturating_sub(saved.state.bytes()));
-                let stored: Stored = evaluate(tab, &call, deadline).await?;
+                let stored: Stored = evaluate(page, &call, deadline).await?;
                 let items = stored.items.into_iter().map(|(name, value)| StoredItem { name, value });
                 saved.add(origin, items.collect(), stored.databases, stored.left_out);
                 saved.state.check()?;
@@ -94,16 +71,16 @@ impl Context {
         let new = state.origins.iter().map(|origin| &origin.origin).filter(|origin| !origins.contains(origin));
         origins.extend(new.cloned().collect::<Vec<_>>());
         let mut has_changed = false;
-        let restored = self.in_own_page(async |tab, deadline| {
+        let restored = self.in_own_page(async |page, deadline| {
             for stored in state.origins.iter().filter(|stored| !stored.indexed_db.is_empty()) {
                 let call = format!("check({})", argument(&stored.indexed_db));
-                evaluate::<IgnoredAny>(tab, &call, deadline).await?;
+                evaluate::<IgnoredAny>(page, &call, deadline).await?;
             }
             has_changed = true;
             self.clear_cookies().await?;
             self.set_cookies(&state.cookies).await?;
             for origin in origins {
-                self.put_back(tab, &origin, state, deadline).await?;
+                self.put_back(page, &origin, state, deadline).await?;
             }
             Ok(())
         });
@@ -119,50 +96,38 @@ impl Context {
     /// What one site has in the state, in the place of all that it has.
     async fn put_back(
         &self,
-        tab: &Tab,
+        page: &OwnPage,
         origin: &str,
         state: &StorageState,
         deadline: Deadline,
     ) -> Result<(), BrowserError> {
         let parameters = json!({"origin": origin, "storageTypes": CLEARED});
-        tab.call::<IgnoredAny>("Storage.clearDataForOrigin", parameters, QUICK).await?;
+        page.tab.call::<IgnoredAny>("Storage.clearDataForOrigin", parameters, QUICK).await?;
         self.environment().saw(origin);
         let Some(stored) = state.origins.iter().find(|other| other.origin == origin) else { return Ok(()) };
-        visit(tab, origin, deadline).await?;
+        visit(page, origin, deadline).await?;
         let items: Vec<_> = stored.local_storage.iter().map(|item| (&item.name, &item.value)).collect();
         let call = format!("restore(...{})", argument(&(items, &stored.indexed_db)));
-        evaluate::<IgnoredAny>(tab, &call, deadline).await?;
+        evaluate::<IgnoredAny>(page, &call, deadline).await?;
         Ok(())
     }
 
-    /// In a tab that reaches nothing: every request is answered with an empty page.
+    /// Closes the page afterwards, whatever the outcome.
     async fn in_own_page(
         &self,
-        work: impl AsyncFnOnce(&Tab, Deadline) -> Result<(), BrowserError>,
+        work: impl AsyncFnOnce(&OwnPage, Deadline) -> Result<(), BrowserError>,
     ) -> Result<(), BrowserError> {
-        let tab = self.open_own_tab().await?;
-        let done = async {
-            let events = self.shared().connection.subscribe(Some(tab.main_session()), &["Fetch.requestPaused"], 64);
-            let bypass = json!({"bypass": true});
-            tab.call::<IgnoredAny>("Network.setBypassServiceWorker", bypass, QUICK).await?;
-            let everything = json!({"patterns": [{"urlPattern": "*"}]});
-            tab.call::<IgnoredAny>("Fetch.enable", everything, QUICK).await?;
-            let deadline = Deadline::after(LIMIT);
-            tokio::select! {
-                done = tokio::time::timeout(LIMIT, work(&tab, deadline)) => {
-                    done.unwrap_or_else(|_| Err(deadline.timeout("reading or writing what sites store")))
-                }
-                failed = answer_all(&tab, events) => failed,
-            }
-        };
-        let done = done.await;
-        let closed = self.close_this(&tab).await;
+        let page = OwnPage::open(self, &[]).await?;
+        let deadline = Deadline::after(LIMIT);
+        let done = tokio::time::timeout(LIMIT, work(&page, deadline)).await;
+        let done = done.unwrap_or_else(|_| Err(deadline.timeout("reading or writing what sites store")));
+        let closed = self.close_this(&page.tab).await;
         done.and(closed)
     }
 }
 
-async fn visit(tab: &Tab, origin: &str, deadline: Deadline) -> Result<(), BrowserError> {
-    tab.goto(&format!("{origin}/"), LoadState::DomContentLoaded, deadline).await
+async fn visit(page: &OwnPage, origin: &str, deadline: Deadline) -> Result<(), BrowserError> {
+    page.visit(&format!("{origin}/"), deadline).await
 }
 
 /// As text: a name such as `__proto__` means something else in a script.
@@ -171,29 +136,14 @@ fn argument(value: &impl Serialize) -> String {
 }
 
 /// Calls one of our functions. Its page has no script but ours.
-async fn evaluate<T: DeserializeOwned>(tab: &Tab, call: &str, deadline: Deadline) -> Result<T, BrowserError> {
+async fn evaluate<T: DeserializeOwned>(page: &OwnPage, call: &str, deadline: Deadline) -> Result<T, BrowserError> {
     // A comment of the file ends with its line.
     let expression = format!("{FUNCTIONS}\n.{call}");
     let parameters = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
-    let evaluated: Evaluated = tab.call("Runtime.evaluate", parameters, deadline.remaining()).await?;
+    let evaluated = page.run("Runtime.evaluate", parameters, deadline.remaining()).await?;
     if evaluated.exception_details.is_some() {
         return Err(BrowserError::Invalid("the browser does not take what a site has stored".to_owned()));
     }
     let read = serde_json::from_value(evaluated.result.value);
     read.map_err(|error| BrowserError::Protocol(format!("a storage was answered in another form: {error}")))
-}
-
-async fn answer_all(tab: &Tab, mut events: Subscription) -> Result<(), BrowserError> {
-    while let Some(heard) = events.next().await {
-        let Heard::Event(event) = heard else { continue };
-        let Some(Paused { request_id }) = event.read() else { continue };
-        let parameters = json!({
-            "requestId": request_id,
-            "responseCode": 200,
-            "responseHeaders": [{"name": "content-type", "value": "text/html; charset=utf-8"}],
-            "body": STANDARD.encode(EMPTY_PAGE),
-        });
-        tab.call::<IgnoredAny>("Fetch.fulfillRequest", parameters, QUICK).await?;
-    }
-    Err(BrowserError::Ended("its connection has ended".into()))
 }

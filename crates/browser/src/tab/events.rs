@@ -149,7 +149,9 @@ impl Tab {
                 })
             }
             "Page.frameStartedLoading" => self.with(event, |state, it: OfFrame| {
-                state.is_loading |= it.frame_id == state.main_frame;
+                if it.frame_id == state.main_frame {
+                    state.started_loading();
+                }
             }),
             "Page.frameStoppedLoading" | "Page.frameClearedScheduledNavigation" => {
                 self.with(event, |state, it: OfFrame| {

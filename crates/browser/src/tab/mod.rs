@@ -28,7 +28,7 @@ use crate::snapshot::{Pinned, Refs};
 use crate::{BrowserError, Environment, address};
 pub(crate) use state::FrameId;
 pub use state::{Dialog, DialogAnswer, LoadState};
-use state::{PreparedAnswer, TabState};
+use state::{LOADS_WINDOW, MAX_LOADS, PreparedAnswer, TabState};
 use world::World;
 pub(crate) use world::{Argument, Element, Invoked, OBJECTS, is_gone};
 
@@ -304,6 +304,13 @@ impl Tab {
 fn obstacle(state: &TabState) -> Option<BrowserError> {
     if let Some(reason) = &state.ended {
         return Some(BrowserError::Ended(Arc::clone(reason)));
+    }
+    if state.is_looping {
+        let why = format!(
+            "the page loaded itself again more than {MAX_LOADS} times in {} seconds; its tab was closed",
+            LOADS_WINDOW.as_secs()
+        );
+        return Some(BrowserError::TooMuch(why));
     }
     if state.is_closed {
         return Some(BrowserError::NoTab(state.main_frame.to_string()));

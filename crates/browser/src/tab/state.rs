@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 use tokio::time::Instant;
@@ -15,6 +16,10 @@ pub(crate) type FrameId = Arc<str>;
 const MAX_FRAMES: usize = 500;
 const MAX_REQUESTS: usize = 10_000;
 const MAX_DIALOGS: usize = 20;
+/// A page that loads itself this often within [`LOADS_WINDOW`], without being told to, is closed: it leaves the browser
+/// no time for the other tabs, until it answers nobody any more.
+pub(super) const MAX_LOADS: u32 = 30;
+pub(super) const LOADS_WINDOW: Duration = Duration::from_secs(10);
 
 /// How far a page must have come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Deserialize, Serialize)]
@@ -101,6 +106,10 @@ pub(crate) struct TabState {
     /// Whether the main frame is on its way to another document.
     pub(crate) is_navigating: bool,
     pub(crate) is_loading: bool,
+    /// Since when loads that nobody asked for are counted, and how many there were.
+    own_loads: (Instant, u32),
+    /// Whether the page loads itself without end.
+    pub(crate) is_looping: bool,
     pub(crate) requests: HashSet<Arc<str>>,
     pub(crate) quiet_since: Instant,
     pub(crate) prepared_answer: Option<PreparedAnswer>,
@@ -142,6 +151,8 @@ impl TabState {
             navigations: 0,
             is_navigating: false,
             is_loading: false,
+            own_loads: (Instant::now(), 0),
+            is_looping: false,
             requests: HashSet::new(),
             quiet_since: Instant::now(),
             prepared_answer: None,
@@ -198,6 +209,22 @@ impl TabState {
     /// The refused address that is to be removed; once for each.
     pub(crate) fn take_removal(&mut self) -> Option<Box<str>> {
         std::mem::take(&mut self.is_removal_due).then(|| self.last_refused.clone())
+    }
+
+    /// The main frame loads something.
+    pub(crate) fn started_loading(&mut self) {
+        self.is_loading = true;
+        let (since, count) = &mut self.own_loads;
+        if since.elapsed() > LOADS_WINDOW {
+            (*since, *count) = (Instant::now(), 0);
+        }
+        *count += 1;
+        self.is_looping |= *count > MAX_LOADS;
+    }
+
+    /// A client has the tab go somewhere: what it loads from here on is counted anew.
+    pub(crate) fn sent_somewhere(&mut self) {
+        self.own_loads = (Instant::now(), 0);
     }
 
     pub(crate) fn responded(&mut self, loader: String, status: u16) {

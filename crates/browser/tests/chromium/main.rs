@@ -23,4 +23,5 @@ mod snapshots;
 mod storage_state;
 mod support;
 mod tabs;
+mod videos;
 mod waits;

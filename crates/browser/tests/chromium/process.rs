@@ -38,6 +38,24 @@ fn a_page_that_keeps_it_from_answering_is_ended_alone() {
     });
 }
 
+#[test]
+fn a_page_that_reloads_itself_without_end_is_closed_alone() {
+    run(async {
+        let browser = new_browser(options());
+        let context = browser.context().await.unwrap();
+        let (calm, busy) = (context.open_tab().await.unwrap(), context.open_tab().await.unwrap());
+        act(&calm, json!({"action": "goto", "url": page("<title>calm</title><button>b</button>").await})).await;
+        let again = "function again() { location.reload(); setTimeout(again, 0) } again()";
+        let url = format!("data:text/html,<script>{again}</script>");
+        let went = try_act(&busy, json!({"action": "goto", "url": url, "timeout_ms": 60_000})).await;
+        let error = went.unwrap_err();
+        assert_eq!(error.code(), "too_much", "{error}");
+        eventually("the end of the tab", || (context.tabs().len() == 1).then_some(())).await;
+        assert_eq!(click(&calm, "text=b").await.title, "calm");
+        assert_eq!((browser.starts(), context.is_ended()), (1, false));
+    });
+}
+
 /// The processes of a Chromium that render pages.
 fn renderers(chromium: u32) -> Vec<String> {
     let parent = |process: &String| Some(format!("/proc/{}", status(process, "PPid"))).filter(|it| it != "/proc/");

@@ -37,7 +37,6 @@ use std::sync::Arc;
 
 use agentd_base::{Clock, Secret, Timestamp};
 use agentd_net::GuardedClient;
-use ed25519_dalek::VerifyingKey;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use url::Url;
@@ -68,7 +67,7 @@ pub struct Discord {
     client: GuardedClient,
     clock: Clock,
     /// `None` where it is not set, or is no key.
-    key: Option<VerifyingKey>,
+    key: Option<verify::PublicKey>,
     pub(crate) files: Files,
 }
 

@@ -1,8 +1,8 @@
 //! The signature of a request (<https://docs.slack.dev/authentication/verifying-requests-from-slack>).
 
 use agentd_base::{Secret, Timestamp};
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::hmac::{Context, HMAC_SHA256, Key, Tag};
 
 use crate::webhook::{Rejection, WebhookRequest};
 
@@ -12,14 +12,13 @@ pub(super) fn verify(secret: Option<&Secret>, request: &WebhookRequest, now: Tim
     let signature = request.header("x-slack-signature").ok_or(Rejection::Unverified("it is not signed"))?;
     let digest = signature.strip_prefix("v0=").and_then(|digest| hex::decode(digest).ok());
     let digest = digest.ok_or(Rejection::Unverified("its signature is of another kind"))?;
-    // Compares in constant time.
-    let is_right = mac(secret, time, &request.body).verify_slice(&digest).is_ok();
+    let is_right = verify_slices_are_equal(mac(secret, time, &request.body).as_ref(), &digest).is_ok();
     if is_right { Ok(()) } else { Err(Rejection::Unverified("its signature is wrong")) }
 }
 
 /// Over the version of the scheme, the time as it stands in the header, and the body.
-pub(super) fn mac(secret: &Secret, time: &str, body: &[u8]) -> Hmac<Sha256> {
-    #[allow(clippy::expect_used, reason = "HMAC takes keys of any length")]
-    let mac = Hmac::<Sha256>::new_from_slice(secret.expose().as_bytes()).expect("any key will do");
-    mac.chain_update(b"v0:").chain_update(time).chain_update(b":").chain_update(body)
+pub(super) fn mac(secret: &Secret, time: &str, body: &[u8]) -> Tag {
+    let mut mac = Context::with_key(&Key::new(HMAC_SHA256, secret.expose().as_bytes()));
+    [&b"v0:"[..], time.as_bytes(), b":", body].into_iter().for_each(|part| mac.update(part));
+    mac.sign()
 }

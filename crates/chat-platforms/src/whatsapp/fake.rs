@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 use std::io;
 
 use agentd_base::Secret;
+use aws_lc_rs::hmac::{self, HMAC_SHA256};
 use bytes::Bytes;
-use hmac::{Hmac, KeyInit, Mac};
 use http::{HeaderMap, HeaderValue, Method};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use sha2::Sha256;
 use url::Url;
 
 use crate::fake_server::{Answer, Call, FakeFiles, FakeServer, Vendor};
@@ -160,8 +159,8 @@ impl FakeWhatsapp {
 }
 
 fn sign(secret: &str, body: &[u8]) -> String {
-    let mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).map(|mac| mac.chain_update(body));
-    mac.map(|mac| format!("sha256={}", hex::encode(mac.finalize().into_bytes()))).unwrap_or_default()
+    let key = hmac::Key::new(HMAC_SHA256, secret.as_bytes());
+    format!("sha256={}", hex::encode(hmac::sign(&key, body)))
 }
 
 #[derive(Debug, Default)]

@@ -1,8 +1,7 @@
 //! Who sends a request, and the handshake.
 
-use hmac::{Hmac, KeyInit, Mac};
+use aws_lc_rs::hmac::{self, HMAC_SHA256};
 use http::Method;
-use sha2::Sha256;
 
 use super::Whatsapp;
 use crate::webhook::{Received, Rejection, WebhookAnswer, WebhookRequest, is_secret};
@@ -35,10 +34,8 @@ impl Whatsapp {
         let signature = request.header("x-hub-signature-256").ok_or(Rejection::Unverified("it has no signature"))?;
         let digest = signature.strip_prefix("sha256=").and_then(|digest| hex::decode(digest).ok());
         let digest = digest.ok_or(Rejection::Unverified("the signature is not in the form sha256=<hex>"))?;
-        let mac = Hmac::<Sha256>::new_from_slice(secret.expose().as_bytes()).map_err(|_| Rejection::NotSetUp)?;
-        mac.chain_update(&request.body)
-            .verify_slice(&digest)
-            .map_err(|_| Rejection::Unverified("the signature is wrong"))
+        let key = hmac::Key::new(HMAC_SHA256, secret.expose().as_bytes());
+        hmac::verify(&key, &request.body, &digest).map_err(|_| Rejection::Unverified("the signature is wrong"))
     }
 }
 

@@ -1,12 +1,11 @@
 //! The plainest facts, told in German in the first person: "ich heiße Ada", "ich wohne jetzt in Köln", "meine
-//! Lieblingsfarbe ist blau". Every noun has a capital there, so places are those of the list alone. What is denied
-//! is no fact.
+//! Lieblingsfarbe ist blau". Every noun has a capital there, so places and firms are those that the tagger found. What is denied is no
+//! fact.
 
 use super::FactKey;
 use super::reader::Reader;
 use super::vocabulary::{DOUBTFUL, GERMAN_ADVERBS, GERMAN_COLORS, GERMAN_MONTHS, GOES_ON, NO_NAMES};
 use crate::dates;
-use crate::gazetteer::gazetteer;
 use crate::text::{Kind, Token};
 use crate::types::EntityType;
 
@@ -60,10 +59,10 @@ impl Reader<'_, '_, '_> {
             }
             let value = match value {
                 Value::Name => self.german_name(),
-                Value::Place => self.known_place(),
+                Value::Place => self.tagged(EntityType::Place),
                 Value::Organization => {
                     self.skip(&["der"]);
-                    self.entity(&[EntityType::Organization]).filter(|_| self.ends_here())
+                    self.tagged(EntityType::Organization)
                 }
                 Value::Age => self.german_age(),
                 Value::Birthday => self.german_birthday(),
@@ -102,16 +101,12 @@ impl Reader<'_, '_, '_> {
         }
     }
 
-    /// A place that the list knows: "ich lebe in Angst" names none.
-    fn known_place(&mut self) -> Option<String> {
-        let start = self.at;
-        let mut found = Vec::new();
-        gazetteer().matches(self.text, start, &mut found);
-        let key = self.entity(&[EntityType::Place])?;
-        let is_known = found.iter().any(|matched| {
-            matched.end == self.at && gazetteer().entries[matched.entry].entity_type == EntityType::Place
-        });
-        (is_known && self.ends_here()).then_some(key)
+    /// "Ich lebe in Angst" names no place.
+    fn tagged(&mut self, allowed: EntityType) -> Option<String> {
+        let mention = self.mention(&[allowed])?;
+        let (key, end) = (mention.key.clone(), mention.range.end);
+        self.at = self.token_after(end);
+        self.ends_here().then_some(key)
     }
 
     fn german_age(&mut self) -> Option<String> {
@@ -203,7 +198,35 @@ impl Reader<'_, '_, '_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{fact_key, fact_keys};
+    use crate::{EntityType, FactKey, TaggedName};
+
+    fn names(text: &str) -> Vec<TaggedName> {
+        let known = [
+            ("Berlin", EntityType::Place),
+            ("München", EntityType::Place),
+            ("Munich", EntityType::Place),
+            ("Hamburg", EntityType::Place),
+            ("Siemens AG", EntityType::Organization),
+            ("Siemens", EntityType::Organization),
+        ];
+        let mut found: Vec<TaggedName> = Vec::new();
+        for (name, entity_type) in known {
+            for (at, _) in text.match_indices(name) {
+                if found.iter().all(|other| other.range.start != at) {
+                    found.push(TaggedName { range: at..at + name.len(), entity_type: Some(entity_type) });
+                }
+            }
+        }
+        found
+    }
+
+    fn fact_key(text: &str) -> Option<FactKey> {
+        crate::fact_key(text, &names(text))
+    }
+
+    fn fact_keys(text: &str, speaker: Option<&str>) -> Vec<FactKey> {
+        crate::fact_keys(text, &names(text), speaker)
+    }
 
     fn fact(text: &str) -> Option<(String, String)> {
         fact_key(text).map(|fact| {

@@ -13,9 +13,10 @@ mod reader;
 mod sentence;
 mod vocabulary;
 
-use crate::extract::extract_from;
+use crate::cues;
+use crate::extract::{MAX_TEXT_BYTES, extract};
 use crate::text::Text;
-use crate::types::{EntityType, Mention};
+use crate::types::{Mention, TaggedName};
 use reader::Reader;
 
 /// The subject of what is said in the first person by somebody who is not named.
@@ -49,17 +50,17 @@ impl FactKey {
 
 /// The fact that a text states, if it states exactly one.
 #[must_use]
-pub fn fact_key(text: &str) -> Option<FactKey> {
-    let mut facts = fact_keys(text, None);
+pub fn fact_key(text: &str, names: &[TaggedName]) -> Option<FactKey> {
+    let mut facts = fact_keys(text, names, None);
     if facts.len() == 1 { facts.pop() } else { None }
 }
 
-/// Every simple fact of a text, in its order, at most [`MAX_FACTS`]. `speaker` is who "I" is; a prefix
-/// (`Anna: …`) wins.
+/// Every simple fact of a text, in its order, at most [`MAX_FACTS`]. `names` are what a tagger found in it; where it
+/// found nothing, capitals stand in. `speaker` is who "I" is; a prefix (`Anna: …`) wins.
 #[must_use]
-pub fn fact_keys(text: &str, speaker: Option<&str>) -> Vec<FactKey> {
-    let (tokens, extraction) = extract_from(text, None);
-    let mut facts = facts_in(&tokens, &extraction.mentions);
+pub fn fact_keys(text: &str, names: &[TaggedName], speaker: Option<&str>) -> Vec<FactKey> {
+    let text = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
+    let mut facts = facts_in(&Text::new(text), &extract(text, names).mentions);
     if let Some(speaker) = speaker.map(crate::fold).filter(|speaker| !speaker.is_empty()) {
         for fact in &mut facts {
             if fact.subject == FIRST_PERSON {
@@ -84,15 +85,13 @@ pub(crate) fn facts_in(text: &Text<'_>, mentions: &[Mention]) -> Vec<FactKey> {
         let until = next + mentions[next..].iter().take_while(|mention| mention.range.start < last.end).count();
         let own = &mentions[next..until];
         let mut reader = Reader { text, mentions: own, at: range.start, end: range.end };
-        if let Some(prefix) = own
-            .first()
-            .filter(|mention| mention.entity_type == EntityType::Person && mention.range.start == first.start)
+        if first.starts_line
+            && let Some((key, after)) = reader.person()
+            && text.folded(after) == ":"
+            && !first.has(cues::HEADING)
         {
-            let after = reader.token_after(prefix.range.end);
-            if text.folded(after) == ":" && first.starts_line {
-                speaker.clone_from(&prefix.key);
-                reader.at = after + 1;
-            }
+            speaker = key;
+            reader.at = after + 1;
         }
         // A clause after one that is no fact may hang on it: "if I move and I live there".
         for end in clause_ends(text, reader.at, range.end) {

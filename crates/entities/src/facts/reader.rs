@@ -1,6 +1,8 @@
 //! Reads the tokens of one sentence from left to right: words, mentions, values.
 
 use super::vocabulary::VAGUE;
+use crate::extract::own_key;
+use crate::proper_names::name_end;
 use crate::text::{Kind, Text};
 use crate::types::{EntityType, Mention};
 
@@ -41,13 +43,27 @@ impl Reader<'_, '_, '_> {
             .iter()
             .find(|mention| mention.range.start == token.start && allowed.contains(&mention.entity_type))
     }
-    /// The key of an entity that stands here.
-    pub(super) fn entity(&mut self, allowed: &[EntityType]) -> Option<String> {
+
+    /// The key of an entity of this type that stands here; what has capitals counts where nothing is mentioned.
+    pub(super) fn entity(&mut self, allowed: EntityType) -> Option<String> {
         self.skip(&["the"]);
-        let mention = self.mention(allowed)?;
-        let (key, end) = (mention.key.clone(), mention.range.end);
-        self.at = self.token_after(end);
+        let (key, end) = self.named(allowed)?;
+        self.at = end;
         Some(key)
+    }
+
+    /// The person that stands here, and the token behind the name.
+    pub(super) fn person(&self) -> Option<(String, usize)> {
+        self.named(EntityType::Person)
+    }
+
+    fn named(&self, allowed: EntityType) -> Option<(String, usize)> {
+        if let Some(mention) = self.mention(&[allowed]) {
+            return Some((mention.key.clone(), self.token_after(mention.range.end)));
+        }
+        let end = name_end(self.text, self.at).min(self.end);
+        let is_unknown = self.mention(EntityType::ALL).is_none();
+        (is_unknown && end > self.at).then(|| (own_key(self.text, self.at..end, allowed), end))
     }
 
     pub(super) fn value(&mut self) -> Option<String> {
@@ -57,8 +73,7 @@ impl Reader<'_, '_, '_> {
     /// The words up to a mark, a clause or one of `stops`: an entity's key if it is one, else folded.
     pub(super) fn value_until(&mut self, stops: &[&str]) -> Option<String> {
         self.skip(&["a", "an", "the", "my", "very", "some", "any"]);
-        let entity =
-            self.mention(&EntityType::ALL.iter().copied().filter(|kind| *kind != EntityType::Date).collect::<Vec<_>>());
+        let entity = self.mention(EntityType::ALL);
         let known = entity.map(|mention| (mention.key.clone(), self.token_after(mention.range.end)));
         let start = self.at;
         while self.at < self.end {

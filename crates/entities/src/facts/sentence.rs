@@ -36,9 +36,8 @@ impl Reader<'_, '_, '_> {
         if self.take(&["i"]) {
             return self.predicate(speaker.to_owned());
         }
-        let person = self.mention(&[EntityType::Person])?;
-        let (key, end) = (person.key.clone(), person.range.end);
-        self.at = self.token_after(end);
+        let (key, end) = self.person()?;
+        self.at = end;
         if self.text.get(self.at).is_some_and(|token| token.kind == Kind::Possessive) && self.at < self.end {
             if self.text.folded(self.at) == "'s" && self.is_noun_ahead() {
                 self.at += 1;
@@ -71,9 +70,8 @@ impl Reader<'_, '_, '_> {
             return self.attribute(&format!("{speaker} {kin}"));
         }
         // "my sister Anna works …" is said of Anna.
-        if let Some(person) = self.mention(&[EntityType::Person]) {
-            let (key, end) = (person.key.clone(), person.range.end);
-            self.at = self.token_after(end);
+        if let Some((key, end)) = self.person() {
+            self.at = end;
             return self.predicate(key);
         }
         self.predicate(format!("{speaker} {kin}"))
@@ -173,16 +171,16 @@ impl Reader<'_, '_, '_> {
         match (verb.as_str(), self.word(0)) {
             ("live" | "lives" | "living", "in") | ("moved" | "relocated", "to") => {
                 self.at += 1;
-                let value = self.entity(&[EntityType::Place])?;
+                let value = self.entity(EntityType::Place)?;
                 fact("lives_in", value)
             }
             ("work" | "works" | "working", "at" | "for") => {
                 self.at += 1;
-                let value = self.entity(&[EntityType::Organization])?;
+                let value = self.entity(EntityType::Organization)?;
                 fact("works_at", value)
             }
             ("joined", _) => {
-                let value = self.entity(&[EntityType::Organization])?;
+                let value = self.entity(EntityType::Organization)?;
                 fact("works_at", value)
             }
             ("work" | "works" | "working", "as") => {
@@ -242,7 +240,7 @@ impl Reader<'_, '_, '_> {
             ("living", _) | ("working", _) => self.verb(subject, polarity),
             ("based", "in") => {
                 self.at += 2;
-                let value = self.entity(&[EntityType::Place])?;
+                let value = self.entity(EntityType::Place)?;
                 fact("lives_in", value)
             }
             (

@@ -23,6 +23,14 @@ pub(crate) struct Chunk {
     /// Where it stands in the text, in bytes.
     pub(crate) range: Range<usize>,
     pub(crate) tokens: Vec<i32>,
+    pub(crate) words: Vec<ChunkWord>,
+}
+
+/// A word of a chunk: where it stands in the text, in bytes, and how many of the chunk's tokens it has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ChunkWord {
+    pub(crate) range: Range<usize>,
+    pub(crate) tokens: usize,
 }
 
 /// What one step led to.
@@ -87,6 +95,10 @@ impl Chunker {
             self.words.push(Word { range, tokens, ends_sentence });
         }
         Step::Pause
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
     }
 
     /// Whether nothing but white space is left.
@@ -173,7 +185,9 @@ impl Chunker {
         let start = words.first().map_or(0, |word| word.range.start);
         let end = words.last().map_or(0, |word| word.range.end);
         let tokens = words.iter().flat_map(|word| word.tokens.iter().copied()).collect();
-        Chunk { range: start..end, tokens }
+        let words =
+            words.iter().map(|word| ChunkWord { range: word.range.clone(), tokens: word.tokens.len() }).collect();
+        Chunk { range: start..end, tokens, words }
     }
 }
 
@@ -287,6 +301,7 @@ mod tests {
                 letters(&text[chunk.range.clone()], &mut own);
                 if max_tokens >= MAX_WORD_CHARS { prop_assert_eq!(&own, &chunk.tokens); }
                 covered[chunk.range.clone()].fill(true);
+                prop_assert_eq!(chunk.words.iter().map(|word| word.tokens).sum::<usize>(), chunk.tokens.len());
             }
             for pair in found.windows(2) {
                 prop_assert!(pair[0].range.start < pair[1].range.start && pair[0].range.end < pair[1].range.end);

@@ -5,6 +5,8 @@
 //! that share none do not; what a text means beyond its words it does not know. A test that needs
 //! that needs [`LocalEmbedder`](super::LocalEmbedder).
 //!
+//! Names are those of a short list ([`NAMES`]), whatever the sentence.
+//!
 //! Words and stems are its own: those of the search index would hide in tests what that gets wrong.
 
 use std::path::Path;
@@ -20,7 +22,8 @@ use crate::embedder::chunker::{Chunker, Step};
 use crate::embedder::local::{check, no_words};
 use crate::embedder::model_file::unusable;
 use crate::embedder::{
-    DIMENSIONS, EmbeddedChunk, EmbeddedText, Embedder, EmbedderLimits, EmbedderStatus, MAX_QUERY_BYTES,
+    DIMENSIONS, EmbeddedChunk, EmbeddedText, Embedder, EmbedderLimits, EmbedderStatus, MAX_QUERY_BYTES, NameKind,
+    NamedSpan,
 };
 use crate::{LocalError, LocalState};
 
@@ -33,6 +36,26 @@ const STOP_WORDS: &[&str] = &[
 ];
 const ENDINGS: &[&str] = &["ings", "ing", "ies", "ied", "ed", "es", "s", "ly"];
 const MIN_STEM_CHARS: usize = 3;
+/// The names that it finds, the longer of those that begin alike first.
+const NAMES: &[(&str, NameKind)] = &[
+    ("Ada Lovelace", NameKind::Person),
+    ("Ada", NameKind::Person),
+    ("Anna Berg", NameKind::Person),
+    ("Anna", NameKind::Person),
+    ("Bob Miller", NameKind::Person),
+    ("Tom", NameKind::Person),
+    ("Microsoft Corp.", NameKind::Organization),
+    ("Microsoft, Inc.", NameKind::Organization),
+    ("Microsoft", NameKind::Organization),
+    ("Siemens", NameKind::Organization),
+    ("Berlin", NameKind::Place),
+    ("Kiel", NameKind::Place),
+    ("Lisbon", NameKind::Place),
+    ("Munich", NameKind::Place),
+    ("Oslo", NameKind::Place),
+    ("Paris", NameKind::Place),
+    ("Rome", NameKind::Place),
+];
 
 #[derive(Debug)]
 struct Behaviour {
@@ -121,7 +144,7 @@ impl FakeEmbedder {
 
     fn embed(&self, model_id: &str, text: String, max_chunks: usize) -> EmbeddedText {
         let mut chunker = Chunker::new(text.clone(), self.limits.max_chunk_tokens, self.limits.overlap_tokens);
-        let mut embedded = EmbeddedText::default();
+        let mut embedded = EmbeddedText { names: Some(names(&text)), ..EmbeddedText::default() };
         let has_words = |word: &str| word.chars().any(|character| !character.is_control());
         loop {
             match chunker.step(&mut |word, into| into.extend(has_words(word).then_some(0))) {
@@ -174,6 +197,21 @@ impl Embedder for FakeEmbedder {
         let state = if last_error.is_some() { LocalState::Failed } else { LocalState::Ready };
         EmbedderStatus { state, last_error, ..EmbedderStatus::unloaded("/fake.gguf") }
     }
+}
+
+fn names(text: &str) -> Vec<NamedSpan> {
+    let mut found: Vec<NamedSpan> = Vec::new();
+    for (name, kind) in NAMES {
+        for (at, _) in text.match_indices(name) {
+            let range = at..at + name.len();
+            let is_whole = !text[range.end..].starts_with(char::is_alphanumeric);
+            if is_whole && found.iter().all(|other| other.range.end <= range.start || range.end <= other.range.start) {
+                found.push(NamedSpan { range, kind: *kind });
+            }
+        }
+    }
+    found.sort_by_key(|name| name.range.start);
+    found
 }
 
 fn vector(model_id: &str, text: &str) -> Vec<f32> {
@@ -238,7 +276,7 @@ mod tests {
         let fake = FakeEmbedder::new().with_limits(limits);
         let embedded = fake.embed_texts(vec!["word ".repeat(45), "\0 ".to_owned()]).await.unwrap();
         assert_eq!((embedded[0].chunks.len(), embedded[0].left_out), (2, 3));
-        assert_eq!(embedded[1], EmbeddedText::default());
+        assert!(embedded[1].chunks.is_empty() && embedded[1].left_out == 0);
         assert_eq!(fake.embed_query(" ").await.unwrap_err().code, LocalErrorCode::Invalid);
         assert!(fake.embed_query("... ?!").await.is_ok());
         let long = vec!["x".repeat(super::super::MAX_TEXT_BYTES + 1)];

@@ -124,7 +124,7 @@ mod tests {
     }
 
     fn embedded(left_out: usize) -> EmbeddedText {
-        EmbeddedText { chunks: Vec::new(), left_out }
+        EmbeddedText { left_out, ..EmbeddedText::default() }
     }
 
     #[test]

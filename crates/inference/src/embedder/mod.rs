@@ -31,6 +31,7 @@ pub use local::{EmbedderOptions, EmbedderStatus, LocalEmbedder};
 pub(crate) use model_file::unusable;
 
 use crate::LocalError;
+pub use crate::tagger::{NameKind, NamedSpan};
 
 /// Length of every vector. A model with another one is refused: the indexes are made for this.
 pub const DIMENSIONS: usize = 384;
@@ -72,6 +73,9 @@ pub struct EmbeddedText {
     pub chunks: Vec<EmbeddedChunk>,
     /// Chunks beyond [`EmbedderLimits::max_chunks`], which have no vector.
     pub left_out: usize,
+    /// The names in the chunks, in the order of the text and without overlaps. `None`: the model has no tagger, or
+    /// the text is a query.
+    pub names: Option<Vec<NamedSpan>>,
 }
 
 /// A stretch of a text and its meaning.

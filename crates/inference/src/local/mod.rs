@@ -18,7 +18,7 @@ pub use buffer::LocalStream;
 use crate::gguf::{CHAT_TEMPLATE, FileIdentity, read_texts};
 use crate::local::buffer::{Buffer, Reply};
 use crate::local::supervisor::{Command, Supervisor};
-use crate::{GenerateRequest, LocalError, LocalErrorCode, ToolCalling};
+use crate::{GenerateRequest, LocalError, LocalErrorCode};
 use agentd_process::Spawner;
 
 /// Requests that the supervisor has not looked at yet; it does so at once.
@@ -126,7 +126,7 @@ struct Inner {
     dropped: Arc<Notify>,
     status: watch::Sender<LocalStatus>,
     /// What was found out of the last file that was asked for.
-    tool_calling: Mutex<Option<(PathBuf, FileIdentity, ToolCalling)>>,
+    supports_tools: Mutex<Option<(PathBuf, FileIdentity, bool)>>,
 }
 
 #[derive(Debug)]
@@ -134,6 +134,14 @@ enum Lifecycle {
     NotStarted,
     Running(mpsc::Sender<Command>),
     ShutDown,
+}
+
+/// Whether the chat template of a model file has tools, so that the model can be offered some. The file says it, so no
+/// process is needed. Blocks for some milliseconds. `false` where the file cannot be read.
+#[must_use]
+pub fn supports_tools(model_path: &Path) -> bool {
+    let template = read_texts(model_path, [CHAT_TEMPLATE]).ok().and_then(|[template]| template);
+    template.is_some_and(crate::worker::has_tools)
 }
 
 /// The model inside. Cheap to clone; all clones share one process.
@@ -150,25 +158,23 @@ impl LocalModel {
             next_id: AtomicU64::new(1),
             dropped: Arc::new(Notify::new()),
             status: watch::Sender::new(LocalStatus::default()),
-            tool_calling: Mutex::new(None),
+            supports_tools: Mutex::new(None),
         }))
     }
 
-    /// Whether the model of this file calls tools itself. The file says it, so no process is needed; it is
-    /// read once, which blocks for some milliseconds.
+    /// [`supports_tools`], read once for each file.
     #[must_use]
-    pub fn calls_tools(&self, model_path: &Path) -> ToolCalling {
-        let Ok(metadata) = std::fs::metadata(model_path) else { return ToolCalling::Rules };
+    pub fn supports_tools(&self, model_path: &Path) -> bool {
+        let Ok(metadata) = std::fs::metadata(model_path) else { return false };
         let identity = FileIdentity::from(&metadata);
-        if let Some((path, known, calling)) = &*self.0.tool_calling.lock()
+        if let Some((path, known, supports_tools)) = &*self.0.supports_tools.lock()
             && (path.as_path(), known) == (model_path, &identity)
         {
-            return *calling;
+            return *supports_tools;
         }
-        let template = read_texts(model_path, [CHAT_TEMPLATE]).ok().and_then(|[template]| template);
-        let calling = template.map_or(ToolCalling::Rules, crate::worker::tool_calling);
-        *self.0.tool_calling.lock() = Some((model_path.to_path_buf(), identity, calling));
-        calling
+        let supports_tools = supports_tools(model_path);
+        *self.0.supports_tools.lock() = Some((model_path.to_path_buf(), identity, supports_tools));
+        supports_tools
     }
 
     /// Asks for a reply. Every outcome comes through the stream: events up to `Finished`, or one
@@ -177,9 +183,6 @@ impl LocalModel {
     /// Must be called within a tokio runtime.
     #[must_use]
     pub fn generate(&self, mut request: GenerateRequest) -> LocalStream {
-        if let Some(Err(error)) = request.grammar_schema.as_ref().map(crate::grammar_schema::check) {
-            return LocalStream::failed(error);
-        }
         request.seed.get_or_insert_with(|| u32::from_le_bytes(self.0.options.entropy.bytes()));
         let buffer = Arc::new(Buffer::new());
         let stream = LocalStream::new(Arc::clone(&buffer), Arc::clone(&self.0.dropped));

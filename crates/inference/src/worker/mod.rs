@@ -45,7 +45,7 @@ pub use cpu::missing_cpu_features;
 use crate::LocalError;
 use crate::protocol::{self, FromWorker, ProtocolError, ToWorker, WorkerConfiguration, WorkerUsage};
 use crate::worker::inbox::{Cancelled, Inbox, Waiting};
-use crate::{FinishReason, LocalErrorCode, ToolCalling};
+use crate::{FinishReason, LocalErrorCode};
 
 /// Ends the process without running destructors: native threads may be at work.
 const EXIT_DAEMON_GONE: i32 = 0;
@@ -105,20 +105,18 @@ fn run_as(clock: &Clock, generate: fn(&Clock, &WorkerConfiguration, &Inbox, &Out
     }
 }
 
-/// Who decides on tool calls of a model with this chat template.
+/// Whether a chat template puts tools into the prompt, and calls in a form that can be read back.
 #[cfg(any(feature = "local-model", feature = "fake", test))]
-pub(crate) fn tool_calling(template: String) -> ToolCalling {
+pub(crate) fn has_tools(template: String) -> bool {
     let (none, tokens) = (String::new(), template::SpecialTokens::default());
-    match template::ChatTemplate::new(Some(template), none.clone(), none, tokens, Timestamp::default()) {
-        Ok(template) if template.tool_format().is_some() => ToolCalling::Template,
-        _ => ToolCalling::Rules,
-    }
+    template::ChatTemplate::new(Some(template), none.clone(), none, tokens, Timestamp::default())
+        .is_ok_and(|template| template.tool_format().is_some())
 }
 
 /// Without an engine there is no model to call anything.
 #[cfg(not(any(feature = "local-model", feature = "fake", test)))]
-pub(crate) fn tool_calling(_: String) -> ToolCalling {
-    ToolCalling::Rules
+pub(crate) fn has_tools(_: String) -> bool {
+    false
 }
 
 /// The frames' pipes, taken away from everything else in this process.

@@ -120,7 +120,7 @@ fn scripted_embedder() {
     let answer = |pipe: &mut File, id: u64, text: &str| {
         let value = f32::from(u16::try_from(text.len()).unwrap_or(u16::MAX));
         let chunk = EmbeddedChunk { range: 0..text.len(), vector: vec![value; DIMENSIONS] };
-        let embedded = EmbeddedText { chunks: vec![chunk], left_out: 0 };
+        let embedded = EmbeddedText { chunks: vec![chunk], ..EmbeddedText::default() };
         let usage = EmbeddingUsage { tokens: 10, seconds: 0.1 };
         write_frame(pipe, &FromWorker::Embedded { id, embedded, usage }).unwrap();
     };

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentd_inference::embedder::{DIMENSIONS, EmbeddedText, EmbedderLimits, EmbedderOptions, LocalEmbedder};
+use agentd_inference::embedder::{DIMENSIONS, EmbeddedText, EmbedderLimits, EmbedderOptions, LocalEmbedder, NameKind};
 use agentd_inference::{LocalErrorCode, LocalState};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -46,6 +46,24 @@ fn owned(texts: &[&str]) -> Vec<String> {
 fn only(text: &EmbeddedText) -> &[f32] {
     assert_eq!((text.chunks.len(), text.left_out), (1, 0));
     &text.chunks[0].vector
+}
+
+#[tokio::test]
+async fn names_are_tagged_in_english_and_german() {
+    let Some(file) = model_file() else { return };
+    let embedder = LocalEmbedder::new(options(&file));
+    let texts = ["Anna works at Siemens in Berlin.", "Gestern hat Anna in Berlin gearbeitet, und es war schön."];
+    let embedded = embedder.embed_texts(owned(&texts)).await.unwrap();
+    let found: Vec<Vec<_>> = texts
+        .iter()
+        .zip(embedded)
+        .map(|(text, embedded)| {
+            let names = embedded.names.unwrap();
+            names.into_iter().map(|name| (&text[name.range], name.kind)).collect()
+        })
+        .collect();
+    let (anna, berlin) = (("Anna", NameKind::Person), ("Berlin", NameKind::Place));
+    assert_eq!(found, [vec![anna, ("Siemens", NameKind::Organization), berlin], vec![anna, berlin]]);
 }
 
 /// The publisher's weights in full precision, by its own tokenizer, computed with a plain

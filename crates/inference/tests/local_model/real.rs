@@ -9,7 +9,6 @@ use agentd_inference::{
     ChatMessage, FinishReason, GenerateRequest, LocalErrorCode, LocalEvent, LocalModel, LocalModelOptions, LocalState,
 };
 use futures_util::StreamExt;
-use serde_json::{Value, json};
 
 use crate::child;
 
@@ -130,48 +129,6 @@ async fn a_stop_text_cuts_the_reply() {
     let (text, end) = model.generate(request).collect_text().await.unwrap();
     assert!(!text.contains("France") && !text.is_empty(), "{text}");
     assert!(matches!(end, LocalEvent::Finished { reason: FinishReason::Stop, .. }));
-}
-
-#[tokio::test]
-async fn a_schema_makes_the_reply_json_of_that_shape() {
-    let Some(file) = model_file() else { return };
-    let model = LocalModel::new(options());
-    for (temperature, question) in [(0.0, "It is sunny in Paris, 20 degrees."), (0.9, "Rain in Oslo, minus 3 degrees!")]
-    {
-        let mut request = ask(&file, &format!("Give the weather as JSON. {question}"));
-        request.temperature = temperature;
-        request.seed = Some(3);
-        request.max_output_tokens = Some(200);
-        request.grammar_schema = Some(json!({
-            "type": "object",
-            "properties": {
-                "city": {"type": "string", "maxLength": 20},
-                "sky": {"enum": ["sunny", "rainy"]},
-                "degrees": {"type": "integer", "minimum": -99, "maximum": 99},
-            },
-            "required": ["city", "sky", "degrees"],
-            "additionalProperties": false,
-        }));
-        let (text, end) = model.generate(request).collect_text().await.unwrap();
-        println!("{text} {end:?}");
-        let value: Value = serde_json::from_str(&text).unwrap();
-        assert!(value["city"].is_string() && value["degrees"].is_i64() && value.as_object().unwrap().len() == 3);
-        assert!(value["sky"] == "sunny" || value["sky"] == "rainy", "{value}");
-    }
-    // Refused before it is sent, and refused by the engine: neither harms what comes next.
-    let rows = json!({"type": "array", "minItems": 1000, "items": {"type": "array", "minItems": 1000, "items":
-        {"type": "string", "minLength": 1000}}});
-    let pid = model.status().process_id;
-    for schema in [json!({"type": "no such type"}), json!({"$ref": "#"}), rows] {
-        let mut request = ask(&file, CAPITAL);
-        request.grammar_schema = Some(schema);
-        request.max_output_tokens = Some(8);
-        if let Err(error) = model.generate(request).collect_text().await {
-            assert_eq!(error.code, LocalErrorCode::Invalid, "{error}");
-        }
-    }
-    assert_eq!(model.status().process_id, pid);
-    assert!(model.generate(ask(&file, CAPITAL)).collect_text().await.unwrap().0.contains("Paris"));
 }
 
 #[tokio::test]

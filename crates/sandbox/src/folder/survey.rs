@@ -46,15 +46,20 @@ impl Size {
     }
 }
 
-/// Counts what lies in a folder until `stop` has enough; the folder is not counted itself.
+/// Counts what lies in a folder until `stop` has enough, which is asked after each name and each folder; the folder is
+/// not counted itself.
 ///
 /// # Errors
 /// The folder cannot be read.
 pub fn measure(folder: impl AsFd, closed: Closed, mut stop: impl FnMut(&Size) -> bool) -> Result<Size, Errno> {
     let mut size = Size::default();
-    survey(folder, closed, &mut |found| {
-        size.add(found);
-        if stop(&size) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    walk(folder, closed, &mut |folder| {
+        let mut visited = visit_names(folder, &mut |found| {
+            size.add(found);
+            if stop(&size) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        visited.is_over = visited.is_over || stop(&size);
+        Ok(visited)
     })?;
     Ok(size)
 }

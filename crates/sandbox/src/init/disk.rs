@@ -23,9 +23,9 @@ use rustix::fs::{CWD, FileType, StatxTimestamp};
 
 use super::tree::Stat;
 use super::workspace::Workspace;
-use crate::WorkspaceBounds;
 use crate::folder::{Closed, Space, survey};
 use crate::plan::{Bounds, Report};
+use crate::{Tier, WorkspaceBounds};
 
 /// Files that one walk looks at; of a larger directory counts what the file system lost.
 const MAX_WALK: u64 = 300_000;
@@ -76,6 +76,7 @@ impl Disk {
         watched: &[PathBuf],
         bounds: Bounds,
         workspace: Option<&(PathBuf, WorkspaceBounds)>,
+        tier: Tier,
     ) -> io::Result<Self> {
         let mut free_before: Vec<(PathBuf, Free)> = Vec::new();
         let mut devices = Vec::new();
@@ -98,7 +99,7 @@ impl Disk {
             lost: Free::default(),
             lost_files_at_walk: 0,
             refusals: BTreeMap::new(),
-            workspace: workspace.map(|(path, limit)| Workspace::start(path, *limit)).transpose()?,
+            workspace: workspace.map(|(path, limit)| Workspace::start(path, *limit, tier)).transpose()?,
         })
     }
 
@@ -279,7 +280,7 @@ mod tests {
             disk_bytes: 1 << 20,
             files: 1,
         };
-        let disk = Disk::start(&[directory.path().to_owned()], bounds, None).unwrap();
+        let disk = Disk::start(&[directory.path().to_owned()], bounds, None, Tier::None).unwrap();
         assert_eq!((disk.made().bytes, disk.made().files), (0, 0));
         std::fs::create_dir(directory.path().join("inner")).unwrap();
         let file = File::create(directory.path().join("inner/new")).unwrap();

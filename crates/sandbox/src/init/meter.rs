@@ -50,7 +50,7 @@ impl Meter {
             memory_backed: plan.memory_backed.clone(),
             events,
             kernel: Kernel::start(plan),
-            disk: Disk::start(&plan.watched, plan.bounds, plan.workspace.as_ref())?,
+            disk: Disk::start(&plan.watched, plan.bounds, plan.workspace.as_ref(), plan.tier)?,
             page_bytes: rustix::param::page_size() as u64,
             busy: true,
             is_urgent: false,

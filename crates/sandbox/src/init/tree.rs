@@ -128,11 +128,17 @@ pub(crate) fn count_of_user() -> u64 {
     all().filter(is_own).map(|process| process.threads).sum()
 }
 
-/// As process 1 of a namespace: everything in it but this process.
+/// As process 1 of a namespace: sends to everything in it but this process.
 #[allow(unsafe_code, reason = "there is no safe name for `every process`")]
-fn kill_namespace() {
+fn signal_namespace(signal: Signal) {
     // SAFETY: a system call with plain numbers.
-    unsafe { libc::kill(-1, libc::SIGKILL) };
+    unsafe { libc::kill(-1, signal.as_raw()) };
+}
+
+fn signal_process(process: &Stat, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(process.pid) {
+        let _ = kill_process(pid, signal);
+    }
 }
 
 /// Ends every process inside and reaps it. A killed process cannot fork, and what it leaves becomes
@@ -140,13 +146,9 @@ fn kill_namespace() {
 pub(crate) fn end_all(tier: Tier) {
     loop {
         if tier == Tier::Bubblewrap {
-            kill_namespace();
+            signal_namespace(Signal::KILL);
         } else {
-            for process in processes(tier) {
-                if let Some(pid) = Pid::from_raw(process.pid) {
-                    let _ = kill_process(pid, Signal::KILL);
-                }
-            }
+            processes(tier).iter().for_each(|process| signal_process(process, Signal::KILL));
         }
         loop {
             match rustix::process::wait(WaitOptions::NOHANG) {
@@ -156,6 +158,48 @@ pub(crate) fn end_all(tier: Tier) {
             }
         }
         std::thread::sleep(std::time::Duration::from_micros(500));
+    }
+}
+
+/// Every process inside stands still until this is dropped.
+pub(crate) struct Pause {
+    tier: Tier,
+    /// Empty where one call reaches all of them.
+    paused: Vec<Stat>,
+}
+
+impl Pause {
+    pub(crate) fn start(tier: Tier) -> Self {
+        if tier == Tier::Bubblewrap {
+            signal_namespace(Signal::STOP);
+            return Self { tier, paused: Vec::new() };
+        }
+        let mut known = BTreeSet::new();
+        let mut paused = Vec::new();
+        // Who forked before it stood still has left a process that moves, which the next pass finds.
+        loop {
+            let new: Vec<Stat> = processes(tier).into_iter().filter(|process| known.insert(process.pid)).collect();
+            if new.is_empty() {
+                return Self { tier, paused };
+            }
+            new.iter().for_each(|process| signal_process(process, Signal::STOP));
+            paused.extend(new);
+        }
+    }
+
+    /// Leaves them standing still, for who ends them next.
+    pub(crate) fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        if self.tier == Tier::Bubblewrap {
+            signal_namespace(Signal::CONT);
+        } else {
+            self.paused.iter().for_each(|process| signal_process(process, Signal::CONT));
+        }
     }
 }
 

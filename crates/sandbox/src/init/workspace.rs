@@ -3,6 +3,9 @@
 //! Two walks answer two questions. How many names there are takes reading the folders alone, so it is counted the more
 //! often the sooner the bound could be reached: by how fast the count grew, and by the files that the file system lost
 //! since. How many bytes there are takes a look at each file, so it is measured in a small share of the time.
+//!
+//! To count tens of thousands of folders takes longer than to make as many again. So once the bound may have been
+//! reached, the run stands still while names are counted, which also keeps a name from being read twice.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,9 +15,10 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, fstatvfs};
 
 use super::supervise::{LONGEST, SHORTEST};
-use crate::WorkspaceBounds;
+use super::tree::Pause;
 use crate::folder::{Closed, NAMES_BETWEEN_CHECKS, Need, Size, count_names, measure, open_folder};
 use crate::plan::Report;
+use crate::{Tier, WorkspaceBounds};
 
 /// Between two walks of the same kind, in times of how long one takes: a share of five percent.
 const REST: u32 = 20;
@@ -24,16 +28,12 @@ const SHORTEST_CHECK: Duration = Duration::from_micros(500);
 const SHORTEST_BLIND_CHECK: Duration = Duration::from_millis(2);
 /// Faster than a few processes make files.
 const PLAUSIBLE_FILES_PER_SECOND: f64 = 200_000.0;
-/// A folder whose names change while they are read may show some twice. A count that is beyond the bound by more than
-/// one part in this number is believed at once.
-const MARGIN: u64 = 64;
 /// How often a look at the files is given up because names must be counted first.
 const MAX_INTERRUPTIONS: u32 = 8;
-/// How often names are counted before the number is believed.
-const MAX_ATTEMPTS: u32 = 5;
 
 pub(super) struct Workspace {
     folder: OwnedFd,
+    tier: Tier,
     limit: WorkspaceBounds,
     /// What it may grow to: the limit, or what it held before.
     most: Size,
@@ -63,7 +63,7 @@ struct Check {
 }
 
 impl Workspace {
-    pub(super) fn start(path: &Path, limit: WorkspaceBounds) -> io::Result<Self> {
+    pub(super) fn start(path: &Path, limit: WorkspaceBounds, tier: Tier) -> io::Result<Self> {
         let folder = open_folder(CWD, path, Need::Look)?;
         let started = Instant::now();
         let free = free_files(&folder);
@@ -75,7 +75,7 @@ impl Workspace {
             on_disk: held.on_disk.max(limit.bytes),
         };
         let count = Count::new(most.files, held.files, started, free);
-        Ok(Self { folder, limit, most, next_look: started, count })
+        Ok(Self { folder, tier, limit, most, next_look: started, count })
     }
 
     /// Counts names if the bound may have been reached since they were counted last. Cheap otherwise.
@@ -99,33 +99,25 @@ impl Workspace {
     }
 
     fn count_files(&mut self) -> Option<Report> {
-        let most = self.most.files;
-        let (folder, count) = (&self.folder, &mut self.count);
-        let margin = most / MARGIN;
-        let mut is_early = count.remaining() > 0;
-        let (mut started, mut free) = (Instant::now(), free_files(folder));
-        let mut files = None;
-        for attempt in 1..=MAX_ATTEMPTS {
-            // A count begins again when the bound may have been broken meanwhile: what is read first then often shows
-            // it, before thousands of folders are opened. The last attempt is completed, since others may be making
-            // the files.
-            let mut is_outdated = || {
-                attempt < MAX_ATTEMPTS
-                    && (if is_early { count.may_be_over(folder) } else { lost(free, free_files(folder)) > margin })
-            };
+        let (most, folder, count) = (self.most.files, &self.folder, &mut self.count);
+        if !count.is_near_bound() {
+            let (started, free) = (Instant::now(), free_files(folder));
             // One that cannot be read now is counted again later.
-            files = count_names(folder, most + margin, &mut is_outdated).ok()?;
-            match files {
-                Some(files) if files <= most || files > most + margin => break,
-                // Names that changed while they were read may have been counted twice.
-                Some(_) => {}
-                None => (started, free) = (Instant::now(), free_files(folder)),
+            let files = count_names(folder, most, &mut || count.may_be_over(folder)).ok()?;
+            if let Some(files) = files.filter(|files| *files <= most) {
+                count.record(files, started, Instant::now(), free);
+                return None;
             }
-            is_early = false;
         }
-        let files = files?;
+        let pause = Pause::start(self.tier);
+        let (started, free) = (Instant::now(), free_files(folder));
+        let files = count_names(folder, most, &mut || false).ok()??;
         count.record(files, started, Instant::now(), free);
-        (files > most).then_some(Report::WorkspaceFiles { limit: self.limit.files })
+        if files <= most {
+            return None;
+        }
+        pause.keep();
+        Some(Report::WorkspaceFiles { limit: self.limit.files })
     }
 
     fn look(&mut self, closed: Closed) -> Option<Report> {
@@ -135,10 +127,11 @@ impl Workspace {
         let mut interruptions = if closed == Closed::Leave { MAX_INTERRUPTIONS } else { 0 };
         let mut held = loop {
             let (folder, count) = (&self.folder, &mut self.count);
-            let mut must_count = false;
+            let (mut must_count, mut steps) = (false, 0_u64);
             // One that cannot be read now is looked at again.
             let held = measure(folder, closed, |size| {
-                let is_checked = interruptions > 0 && size.files % NAMES_BETWEEN_CHECKS == 0;
+                steps += 1;
+                let is_checked = interruptions > 0 && steps % NAMES_BETWEEN_CHECKS == 0;
                 must_count = is_checked && count.may_be_over(folder);
                 must_count || is_over(size)
             })
@@ -151,15 +144,21 @@ impl Workspace {
                 return Some(broken);
             }
         };
-        if is_over(&held) {
+        let pause = (closed == Closed::Leave && is_over(&held)).then(|| Pause::start(self.tier));
+        if pause.is_some() {
             // A folder that is read while names are removed from it may show one twice.
             held = measure(&self.folder, closed, is_over).ok()?;
         }
         self.next_look = Instant::now() + started.elapsed() * REST;
-        if held.files > most.files {
-            return Some(Report::WorkspaceFiles { limit: self.limit.files });
+        if !is_over(&held) {
+            return None;
         }
-        is_over(&held).then_some(Report::WorkspaceBytes { limit: self.limit.bytes })
+        pause.into_iter().for_each(Pause::keep);
+        Some(if held.files > most.files {
+            Report::WorkspaceFiles { limit: self.limit.files }
+        } else {
+            Report::WorkspaceBytes { limit: self.limit.bytes }
+        })
     }
 }
 
@@ -180,6 +179,13 @@ impl Count {
     fn may_be_over(&mut self, folder: &OwnedFd) -> bool {
         self.check(Instant::now(), free_files(folder));
         self.remaining() == 0
+    }
+
+    /// Whether the bound may have been reached, or may be before a count ends.
+    #[allow(clippy::cast_precision_loss, reason = "an estimate")]
+    fn is_near_bound(&self) -> bool {
+        let growth = self.per_second.max(self.last_check.lost_per_second) * self.cost().as_secs_f64();
+        self.remaining() as f64 <= growth
     }
 
     fn record(&mut self, files: u64, started: Instant, ended: Instant, free: Option<u64>) {
@@ -270,6 +276,21 @@ mod tests {
         assert!(count.interval() <= SHORTEST.max(45 * MS));
         count.record(9_900, start + 99 * MS, start + 100 * MS, None);
         assert_eq!(count.interval(), MS, "it takes that long to count");
+    }
+
+    #[test]
+    fn a_count_that_growth_could_overtake_is_exact() {
+        let start = Instant::now();
+        let mut count = Count::new(10_000, 0, start, None);
+        count.record(8_000, start + 80 * MS, start + 90 * MS, None);
+        assert!(!count.is_near_bound(), "a thousand more in ten milliseconds leave a thousand");
+        count.record(9_100, start + 91 * MS, start + 101 * MS, None);
+        assert!(count.is_near_bound());
+        let mut told = Count::new(10_000, 9_000, start, Some(50_000));
+        told.check(start + 1_000 * MS, Some(49_000));
+        assert!(!told.is_near_bound());
+        told.check(start + 2_000 * MS, Some(48_999));
+        assert!(told.is_near_bound());
     }
 
     #[test]

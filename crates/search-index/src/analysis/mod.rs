@@ -24,11 +24,11 @@ mod stop_words;
 
 use std::ops::Range;
 
-use rust_stemmers::{Algorithm, Stemmer};
+use snowball_stemmers_rs::{Algorithm, Stemmer};
 use unicode_normalization::UnicodeNormalization as _;
 
 /// A change of the analysis changes this number, and with it every index is built anew.
-pub(crate) const ANALYSIS_VERSION: u32 = 2;
+pub(crate) const ANALYSIS_VERSION: u32 = 3;
 /// The most bytes of a term.
 pub const MAX_TERM_BYTES: usize = 64;
 /// The most distinct terms of a query that are searched: the first ones.

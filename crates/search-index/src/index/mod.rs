@@ -20,7 +20,6 @@ use crate::analysis::{Analyzer, Kind, Purpose};
 use crate::documents::{NONE, Record};
 use crate::error::IndexError;
 use crate::model::{Change, Document, IndexSize, RowNumber};
-use crate::search::helpers::Helpers;
 use crate::search::scratch::ScratchPool;
 use crate::state::{Prepared, PreparedVectors, State};
 use crate::text::signals::{SPEAKER_MARK, asks, speaker_terms};
@@ -80,7 +79,6 @@ pub struct Index {
     bounds: Bounds,
     next_number: AtomicU32,
     pub(crate) scratch: ScratchPool,
-    pub(crate) helpers: Helpers,
     _lock: File,
 }
 

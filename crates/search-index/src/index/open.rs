@@ -12,7 +12,6 @@ use crate::documents::{NONE, VectorPlace};
 use crate::error::IndexError;
 use crate::files::failed;
 use crate::manifest::{self, Manifest, TextEntry, Unusable, VectorEntry};
-use crate::search::helpers::Helpers;
 use crate::search::scratch::ScratchPool;
 use crate::state::{State, VectorSlots};
 use crate::text::mapped::{MappedText, path as text_path};
@@ -59,7 +58,6 @@ impl Index {
             bounds: BOUNDS,
             next_number: AtomicU32::new(next_number),
             scratch: ScratchPool::default(),
-            helpers: Helpers::default(),
             _lock: lock,
         };
         if matches!(opened.state, OpenState::Rebuilt { .. }) {

@@ -82,8 +82,7 @@ fn shares_of_a_scan_come_together() {
     };
     let scanned = |threads, is_late: bool| {
         let mut cosine = vec![f32::NEG_INFINITY; state.documents.slot_count() as usize];
-        let scan =
-            Scan::begin_with(&index.helpers, (threads, 1), &index.state, &state, wanted.clone(), vec![vec![7.0; 3]]);
+        let scan = Scan::begin_with((threads, 1), &index.state, &state, wanted.clone(), vec![vec![7.0; 3]]);
         if is_late {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
@@ -97,7 +96,7 @@ fn shares_of_a_scan_come_together() {
         assert_eq!(scanned(threads, true), alone, "{threads} threads that did all of it");
     }
     // A search that ends early leaves nobody behind who reads what is being changed.
-    drop(Scan::begin_with(&index.helpers, (7, 1), &index.state, &state, wanted.clone(), Vec::new()));
+    drop(Scan::begin_with((7, 1), &index.state, &state, wanted.clone(), Vec::new()));
     drop(state);
     feed(&index, 700..701);
 }

@@ -7,7 +7,7 @@
 //! Neighbours of a match share in its score, but do not match by it: `total` counts what really fits.
 
 mod best;
-pub(crate) mod helpers;
+mod pool;
 pub(crate) mod scan;
 pub(crate) mod scratch;
 
@@ -60,7 +60,7 @@ impl Index {
             let scan = query.as_ref().filter(|_| mode != Mode::Keyword).map(|query| {
                 let wanted = Wanted { kernel: self.kernel, query: Arc::clone(query), context: Arc::clone(&context) };
                 let spare = std::mem::take(&mut scratch.shares);
-                Scan::begin(&self.helpers, &self.state, &state, wanted, spare)
+                Scan::begin(&self.state, &state, wanted, spare)
             });
             let selected = state.selected(&request.filter, &context);
             let ranking = Ranking::prepare(&state, self.kernel, &question, scan, &context, scratch)?;
@@ -122,7 +122,7 @@ impl Index {
             for query in &queries {
                 let wanted = Wanted { kernel: self.kernel, query: Arc::clone(query), context: Arc::clone(&selected) };
                 let spare = std::mem::take(&mut scratch.shares);
-                let scan = Scan::begin(&self.helpers, &self.state, &state, wanted, spare);
+                let scan = Scan::begin(&self.state, &state, wanted, spare);
                 scratch.shares = scan.finish(&state, &mut scratch.cosine);
             }
             let mut best = Best::new(limit.min(state.documents.len()).max(RESCORED));

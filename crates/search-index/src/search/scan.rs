@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use super::helpers::Helpers;
+use super::pool;
 use crate::bitmap::Bitmap;
 use crate::documents::NONE;
 use crate::error::IndexError;
@@ -91,20 +91,13 @@ struct Helping {
 impl Scan {
     /// Lets other threads begin. `state` is what `lock` holds, and stays held until the scan is over; `spare` is room
     /// that earlier scans gave back.
-    pub(crate) fn begin(
-        helpers: &Helpers,
-        lock: &Arc<RwLock<State>>,
-        state: &State,
-        wanted: Wanted,
-        spare: Vec<Vec<f32>>,
-    ) -> Self {
+    pub(crate) fn begin(lock: &Arc<RwLock<State>>, state: &State, wanted: Wanted, spare: Vec<Vec<f32>>) -> Self {
         let threads = threads_for(state.vector_blocks());
-        Self::begin_with(helpers, (threads, RUN), lock, state, wanted, spare)
+        Self::begin_with((threads, RUN), lock, state, wanted, spare)
     }
 
     /// [`Self::begin`] with so many threads, which take so many blocks at once.
     pub(crate) fn begin_with(
-        helpers: &Helpers,
         (threads, run): (usize, usize),
         lock: &Arc<RwLock<State>>,
         state: &State,
@@ -122,7 +115,7 @@ impl Scan {
         });
         for _ in 1..threads {
             let (lock, shared) = (Arc::clone(lock), Arc::clone(&shared));
-            helpers.ask(move || shared.help(&lock));
+            pool::spawn(move || shared.help(&lock));
         }
         Self(shared)
     }

@@ -1,4 +1,4 @@
--- The store's own tables. The same tables, columns and unique indexes stand in the other dialect.
+-- Tables of the store. The other dialect has the same tables, columns and unique indexes.
 CREATE TABLE schema_migrations (
     version BIGINT PRIMARY KEY NOT NULL,
     name TEXT NOT NULL,
@@ -27,8 +27,14 @@ CREATE TABLE outbox (
     event_type TEXT NOT NULL,
     agent TEXT,
     data TEXT NOT NULL,
-    created_at BIGINT NOT NULL
+    created_at BIGINT NOT NULL,
+    -- Where in a trace something was told or asked for, as a `traceparent` header.
+    traceparent TEXT
 );
+-- What is told of an agent goes with it.
+CREATE INDEX outbox_agent ON outbox (agent) WHERE agent IS NOT NULL;
+-- What happened lately is counted by its type.
+CREATE INDEX outbox_activity ON outbox (event_type, created_at);
 
 CREATE TABLE cursors (
     consumer TEXT PRIMARY KEY NOT NULL,
@@ -54,10 +60,13 @@ CREATE TABLE queue (
     error TEXT,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
+    traceparent TEXT,
     UNIQUE (queue, dedup_key)
 );
 CREATE INDEX queue_due ON queue (queue, due_at) WHERE status IN ('pending', 'leased');
 CREATE INDEX queue_ended ON queue (queue, status, updated_at) WHERE status IN ('done', 'dead_letter');
+-- What was given up is counted by queue and by time.
+CREATE INDEX queue_dead_letters ON queue (queue, updated_at) WHERE status = 'dead_letter';
 
 CREATE TABLE idempotency (
     credential TEXT NOT NULL,
@@ -72,3 +81,14 @@ CREATE TABLE idempotency (
 );
 CREATE INDEX idempotency_age ON idempotency (credential, created_at);
 CREATE INDEX idempotency_expiry ON idempotency (created_at);
+
+-- Which rows changed, for what is derived from them outside of the database. `row_number` is NULL when
+-- every row may have changed. Here there is one writer, so seq alone orders them.
+CREATE TABLE changes (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
+    tx_id BIGINT NOT NULL DEFAULT 0,
+    log TEXT NOT NULL,
+    row_number BIGINT,
+    created_at BIGINT NOT NULL
+);
+CREATE INDEX changes_order ON changes (log, tx_id, seq);

@@ -23,7 +23,6 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) enum Message {
     Job(Box<dyn Job>),
-    ReleaseCaches(oneshot::Sender<()>),
     Close(oneshot::Sender<()>),
 }
 
@@ -45,15 +44,6 @@ pub(crate) async fn open(path: PathBuf, shared: Arc<Shared>) -> Result<Sqlite, S
 }
 
 impl Sqlite {
-    pub(crate) async fn release_caches(&self) {
-        self.readers.release_idle();
-        let (done, released) = oneshot::channel();
-        if self.jobs.send(Message::ReleaseCaches(done)).await.is_ok() {
-            // An error means that the writer is gone, with its caches.
-            drop(released.await);
-        }
-    }
-
     pub(crate) async fn close(&self) {
         let (done, closed) = oneshot::channel();
         if self.jobs.send(Message::Close(done)).await.is_ok() {

@@ -162,23 +162,9 @@ impl Writer {
     fn accept(&mut self, message: Message) {
         match message {
             Message::Job(job) => self.waiting.push_back(job),
-            Message::ReleaseCaches(done) => {
-                self.release_caches();
-                // Whoever asked may not wait for it.
-                let _ = done.send(());
-            }
             Message::Close(done) => {
                 self.inbox.close();
                 self.closing = Some(done);
-            }
-        }
-    }
-
-    fn release_caches(&mut self) {
-        if let Some(Connection::SqliteWriter(connection)) = self.tx.as_ref().map(|tx| &tx.read.connection) {
-            connection.flush_prepared_statement_cache();
-            if let Err(error) = direct::control(connection, "PRAGMA shrink_memory") {
-                tracing::debug!(%error, "the database keeps its caches");
             }
         }
     }

@@ -21,7 +21,6 @@ const EXTRA: Migration = Migration {
     postgres: "CREATE TABLE parents (id TEXT PRIMARY KEY NOT NULL, amount BIGINT, share DOUBLE PRECISION, raw BYTEA); \
                CREATE TABLE children (id TEXT PRIMARY KEY NOT NULL, parent TEXT NOT NULL REFERENCES parents (id)); \
                CREATE TABLE keepsakes (id TEXT PRIMARY KEY NOT NULL, sealed BYTEA NOT NULL);",
-    sqlite_schema: None,
 };
 /// What a later program adds, which not every row can take.
 const LATER: Migration = Migration {
@@ -33,7 +32,6 @@ const LATER: Migration = Migration {
     postgres: "CREATE TABLE later (id TEXT PRIMARY KEY NOT NULL, amount BIGINT NOT NULL CHECK (amount > 0)); \
                INSERT INTO later (id, amount) SELECT id, amount FROM parents WHERE amount IS NOT NULL; \
                DROP TABLE keepsakes;",
-    sqlite_schema: None,
 };
 const PARENTS: Topic = Topic::new("parents");
 const NEVER_TOUCHED: Topic = Topic::new("never touched");

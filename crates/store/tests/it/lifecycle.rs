@@ -153,23 +153,6 @@ async fn a_second_daemon_on_the_same_data_is_refused() {
     third.close().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn caches_are_given_back_while_others_read_and_write() {
-    on_each(async |test_db| {
-        let mut held = test_db.db.read().await.unwrap();
-        for number in 0..50 {
-            let write = test_db.db.write(async move |tx: &mut Tx| put(tx, &number.to_string(), number).await);
-            let (_, written) = tokio::join!(test_db.db.release_caches(), write);
-            let written: Result<(), StoreError> = written;
-            written.unwrap();
-            assert_eq!(count(&test_db.db).await, number + 1);
-        }
-        let there = held.fetch_one("SELECT COUNT(*) FROM things", args![]).await.unwrap();
-        assert_eq!(there.first::<i64>().unwrap(), 50, "one that is in use stays open");
-    })
-    .await;
-}
-
 /// There is always somebody in the middle of a read, and none reads for long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_log_stays_bounded_while_somebody_always_reads() {

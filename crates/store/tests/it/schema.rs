@@ -13,14 +13,12 @@ const SECOND: Migration = Migration {
              INSERT INTO notes (id, body) VALUES ('note_1', 'from the migration');",
     postgres: "CREATE TABLE notes (id TEXT PRIMARY KEY NOT NULL, body TEXT NOT NULL); \
                INSERT INTO notes (id, body) VALUES ('note_1', 'from the migration');",
-    sqlite_schema: None,
 };
 const BROKEN: Migration = Migration {
     version: 3,
     name: "broken",
     sqlite: "CREATE TABLE half (id TEXT PRIMARY KEY NOT NULL); INSERT INTO nowhere VALUES (1);",
     postgres: "CREATE TABLE half (id TEXT PRIMARY KEY NOT NULL); INSERT INTO nowhere VALUES (1);",
-    sqlite_schema: None,
 };
 static ONE: &[Migration] = &[FIRST];
 static TWO: &[Migration] = &[FIRST, SECOND];

@@ -57,10 +57,6 @@ pub trait Quiesce: Send + Sync {
     /// Makes the daemon unready and waits until nothing works on the data any more. It is ready
     /// again when the answer is dropped.
     fn quiesce(&self) -> BoxFuture<'_, Result<Box<dyn Send + Sync>, String>>;
-
-    /// Puts in order what the archive of an older program brought, as a start does, while the daemon is still at rest.
-    /// May be repeated.
-    fn put_in_order(&self) -> BoxFuture<'_, Result<(), String>>;
 }
 
 /// Cheap to clone.
@@ -255,11 +251,7 @@ impl Backup {
             }
             Err(error) => return Err(error.into()),
         };
-        let followed = match self.follow_database(waiting).await {
-            Ok(()) => self.quiesce.put_in_order().await.map_err(|reason| BackupError::NotInOrder { reason }),
-            failed => failed,
-        };
-        if let Err(error) = followed {
+        if let Err(error) = self.follow_database(waiting).await {
             // Half of the new state must not be worked on: unready until the next start.
             std::mem::forget(at_rest);
             return Err(BackupError::Unfinished { source: Box::new(error) });

@@ -31,15 +31,19 @@ pub(super) struct ScreenRecordingFields {
 
 /// Record the window as a video
 ///
-/// Answers when the time is over, with an MP4 (H.264) that lasts as long as was asked for, or until the browser ended.
-/// It shows the active tab, whichever that is at the time, in the size that the first picture has. A client that goes
-/// away ends the recording.
+/// Answers when the time is over, with an MP4 that lasts as long as was asked for, or until the browser ended. It shows
+/// the active tab, whichever that is at the time, in the size that the first picture has. The codec is H.264 where the
+/// installed Chromium encodes it, else VP9 or AV1. A client that goes away ends the recording.
 #[utoipa::path(post, path = "/api/browser/screen-recording", tag = "browser", request_body = ScreenRecordingFields,
     responses(
         (status = 200, description = "The video", content((Vec<u8> = "video/mp4"))),
         (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open; `video_under_way`: one \
-            video is made at a time; `video_too_large`; `timeout`: the page shows nothing"),
-        (status = 503, body = ErrorBody, description = "`going_down`"),
+            video is made at a time; `video_too_large`; `timeout`: the page shows nothing, or the \
+            video is encoded too slowly"),
+        (status = 502, body = ErrorBody, description = "`browser_ended`, `browser_failed`: the Chromium that \
+            encodes the video has ended, or did not do it"),
+        (status = 503, body = ErrorBody, description = "`browser_unavailable`: there is no Chromium to encode it; \
+            `video_unavailable`: the daemon was built without the library that videos need; `going_down`"),
     ))]
 pub(super) async fn record_screen(
     State(browser): State<Browser>,
@@ -52,16 +56,19 @@ pub(super) async fn record_screen(
 
 /// Make a video of a recording of actions
 ///
-/// Answers an MP4 (H.264) that shows what each step came to, with its name below, until the next one began: one second
-/// at least and three at most.
+/// Answers an MP4 that shows what each step came to, with its name below, until the next one began: one second at least
+/// and three at most. The codec is H.264 where the installed Chromium encodes it, else VP9 or AV1.
 #[utoipa::path(post, path = "/api/browser/screen-recording/from-recording/{recording_id}", tag = "browser",
     params(("recording_id" = String, Path, description = "As in the list of recordings")),
     responses(
         (status = 200, description = "The video", content((Vec<u8> = "video/mp4"))),
         (status = 404, body = ErrorBody, description = "`recording_not_found`"),
         (status = 409, body = ErrorBody, description = "`nothing_to_show`: it has no pictures; `video_under_way`: one \
-            video is made at a time; `video_too_large`"),
-        (status = 503, body = ErrorBody, description = "`going_down`"),
+            video is made at a time; `video_too_large`; `timeout`: it is encoded too slowly"),
+        (status = 502, body = ErrorBody, description = "`browser_ended`, `browser_failed`: the Chromium that \
+            encodes the video has ended, or did not do it"),
+        (status = 503, body = ErrorBody, description = "`browser_unavailable`: there is no Chromium to encode it; \
+            `video_unavailable`: the daemon was built without the library that videos need; `going_down`"),
     ))]
 pub(super) async fn make_recording_video(
     State(browser): State<Browser>,

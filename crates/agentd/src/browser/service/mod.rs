@@ -122,7 +122,7 @@ impl Browser {
             started: Arc::default(),
             starts: watch::Sender::new(0),
             viewers: viewers::ViewerPermits::default(),
-            videos: Arc::new(Semaphore::new(screen_recording::MOST)),
+            videos: Arc::new(Semaphore::new(screen_recording::MAX_VIDEOS)),
             past_downloads: Mutex::default(),
             environment: Mutex::default(),
             recordings: Recordings::new(RecordingFiles::new(Arc::clone(&context.data_dir))),

@@ -1,12 +1,15 @@
 //! The machine: its clock, its processor, its models.
 
+use std::path::PathBuf;
+
 use agentd_base::{Clock, Timestamp};
 use agentd_inference::embedder::DIMENSIONS;
-use agentd_inference::read_model_facts;
+use agentd_inference::{read_model_facts, supports_tools};
 
 use super::report::Report;
 use crate::config::Config;
 use crate::lifecycle::{ClockAgreement, compare_clocks};
+use crate::providers::without_tools;
 
 /// The clock of a machine that was built before this program cannot be right.
 const OLDEST: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
@@ -52,24 +55,27 @@ pub(super) fn check_model(config: &Config, report: &mut Report) {
         return;
     }
     let directories = config.model_dirs();
-    let mut names: Vec<String> = directories
+    let mut models: Vec<PathBuf> = directories
         .iter()
         .flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten())
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gguf")) && path.is_file())
         .filter(|path| !read_model_facts(path).is_ok_and(|facts| facts.is_encoder()))
-        .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
         .collect();
-    names.sort_unstable();
-    names.dedup();
-    if names.is_empty() {
+    models.sort_unstable_by(|one, other| one.file_name().cmp(&other.file_name()));
+    models.dedup_by(|one, other| one.file_name() == other.file_name());
+    if models.is_empty() {
         report.warning(
             CHECK,
             format!("there is no model in {}", config.data_dir.join("models").display()),
             "put a GGUF file there, name a directory of models with SVC_MODELS_DIR, or set the key of a provider",
         );
     } else {
-        report.good(CHECK, names.join(", "));
+        let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        report.good(CHECK, models.iter().map(name).collect::<Vec<_>>().join(", "));
+        for model in models.iter().filter(|model| !supports_tools(model)) {
+            report.good(CHECK, format!("tools: false. {}", without_tools(&name(model))));
+        }
     }
 }
 

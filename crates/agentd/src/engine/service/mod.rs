@@ -77,6 +77,7 @@ impl Engine {
             recall: RwLock::default(),
             background: BackgroundPermits::default(),
             is_supervised: AtomicBool::new(false),
+            waking: tokio::sync::Mutex::default(),
         }))
     }
 

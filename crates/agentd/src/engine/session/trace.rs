@@ -105,7 +105,6 @@ impl<'s> Tree<'s> {
         let mut made = match step.kind {
             StepKind::Recall => TraceSpan {
                 status: SpanStatus::Done,
-                // What an older version stored has only their number.
                 episode_ids: Vec::deserialize(&step.data["episode_ids"]).unwrap_or_default(),
                 ..span(step.id, SpanType::Recall, "recall", step.started_at)
             },

@@ -120,6 +120,9 @@ pub(in crate::engine) async fn wake(engine: &Arc<EngineState>, id: &SessionId) -
     if engine.context.draining.is_cancelled() {
         return Ok(false);
     }
+    // A concurrent caller for the same turn must see the claim before it registers the turn, since registering replaces
+    // the entry of the running one.
+    let waking = engine.waking.lock().await;
     let mut read = engine.context.db.read().await?;
     let Some(session) = store::find_session(&mut read, id).await? else { return Ok(false) };
     let Some(state) = store::parked::find_state(&mut read, id).await? else { return Ok(false) };
@@ -127,6 +130,7 @@ pub(in crate::engine) async fn wake(engine: &Arc<EngineState>, id: &SessionId) -
     if session.waiting_since.is_none() {
         return Ok(false);
     }
+    // Register before claiming: `interrupt_abandoned` treats a claimed turn that is not registered as abandoned.
     let running = engine.live.enter(id, &session.agent_id)?;
     let owner = engine.holder.as_str().to_owned();
     let claimed = id.clone();
@@ -138,6 +142,7 @@ pub(in crate::engine) async fn wake(engine: &Arc<EngineState>, id: &SessionId) -
     if !is_ours {
         return Ok(false);
     }
+    drop(waking);
     engine.supervise();
     let session = Session { owner: engine.holder.as_str().to_owned(), waiting_since: None, ..session };
     let (place, span) = (session.trace.turn(), turn_span(&session));

@@ -6,8 +6,7 @@ use std::collections::BTreeSet;
 use agentd_base::{Problems, Secret};
 use serde_json::{Map, Value, json};
 
-use super::config::Action;
-use super::{Hook, HookId, HookType, SecretWrite, SecretWrites, code_secrets, stored_action, urls};
+use super::{Hook, HookId, HookType, code_secrets, stored_action};
 use crate::settings::require_again;
 use crate::skills::carries_credential;
 
@@ -45,22 +44,6 @@ impl Hook {
             code_secrets::show_missing(&mut config, &self.missing_values);
         }
         config
-    }
-
-    /// Takes what an older row holds in the clear out of the config, for the vault. `None`: there is nothing that
-    /// can be taken.
-    pub(in crate::hooks) fn seal_stored(&mut self) -> Option<SecretWrites> {
-        // One that cannot be read is left as it is.
-        if matches!(self.action, Action::Broken(_)) {
-            return None;
-        }
-        let mut problems = Problems::new();
-        let before = self.config.clone();
-        let url = urls::seal(self, &before, &mut problems);
-        let headers = seal(self, &mut problems);
-        let code = code_secrets::seal(self, &before, &mut problems);
-        let is_any = !headers.is_empty() || !code.is_empty() || !url.is_empty();
-        (problems.is_empty() && is_any).then_some(SecretWrites { secret: SecretWrite::Keep, headers, code, url })
     }
 }
 
@@ -139,7 +122,7 @@ mod tests {
     use agentd_base::Timestamp;
 
     use super::*;
-    use crate::hooks::model::{HookChange, HookId};
+    use crate::hooks::model::{Action, HookChange, HookId};
 
     #[test]
     fn what_carries_a_credential_leaves_the_config_at_any_change() {

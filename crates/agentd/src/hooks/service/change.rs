@@ -162,29 +162,6 @@ impl Hooks {
         self.db().write(delete).await
     }
 
-    /// Moves credentials that older rows hold in the clear into the vault. Called once before the daemon is ready.
-    ///
-    /// # Errors
-    /// The database is away.
-    pub async fn seal_credentials(&self) -> Result<(), HookError> {
-        for mut found in self.list().await? {
-            if found.seal_stored().is_none() {
-                continue;
-            }
-            let vault = self.dependencies().settings.vault().clone();
-            let seal = async move |tx: &mut Tx| {
-                // Another daemon may have been here meanwhile.
-                let Some(mut hook) = store::find_hook(tx, &found.id).await? else { return Ok(()) };
-                let Some(writes) = hook.seal_stored() else { return Ok(()) };
-                store::update_hook(tx, &hook, false).await?;
-                write_secrets(tx, &vault, &hook, &writes).await?;
-                Ok::<_, HookError>(())
-            };
-            self.db().write(seal).await?;
-        }
-        Ok(())
-    }
-
     async fn agents_by_name(&self) -> Result<HashMap<String, AgentId>, HookError> {
         let agents = self.dependencies().agents.list().await?;
         Ok(agents.iter().map(|agent| (agent.svc_name.clone(), agent.id.clone())).collect())

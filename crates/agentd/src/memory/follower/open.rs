@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use agentd_search_index::{Index, IndexError, IndexOptions, OpenState, Opened};
 use agentd_store::Seq;
@@ -25,7 +26,7 @@ impl Follower {
             IndexOptions { dimensions: inner.embedding.dimensions(), embedding_model: model.unwrap_or_default() };
         let folder = inner.context.data_dir.indexes();
         inner.context.data_dir.make_folder(&folder).map_err(|source| MemoryError::IndexFolder { source })?;
-        let (index, opened) = blocking(move || open_free(&folder, &options)).await?;
+        let (index, opened) = blocking(move || open_free(&folder, &options, ATTEMPTS)).await?;
         let database_id = inner.context.db.database_id().await?;
         let cursor = opened.cursor.as_deref().and_then(|cursor| serde_json::from_slice::<Cursor>(cursor).ok());
         let cursor = cursor.filter(|cursor| cursor.database_id == database_id);
@@ -67,17 +68,50 @@ impl Follower {
     }
 }
 
-/// Daemons that share a data directory have an index each; more than these would be a mistake.
+/// Maximum number of daemons that share a data directory, each with its own index.
 const FOLDERS: usize = 64;
+/// Attempts before a new folder is created. A daemon that is shutting down releases its folder within a second, which
+/// is faster than building another index.
+const ATTEMPTS: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(10);
 
-/// Opens the first folder that no other daemon uses.
-fn open_free(folder: &Path, options: &IndexOptions) -> Result<(Index, Opened), IndexError> {
+/// Opens the first folder that no other daemon uses. Only the last attempt creates a folder beside existing ones.
+fn open_free(folder: &Path, options: &IndexOptions, attempts: u32) -> Result<(Index, Opened), IndexError> {
     let mut last = IndexError::Locked(folder.to_owned());
-    for number in 0..FOLDERS {
-        match Index::open(&folder.join(number.to_string()), options.clone()) {
-            Err(locked @ IndexError::Locked(_)) => last = locked,
-            opened => return opened,
+    for attempt in 1..=attempts {
+        for number in 0..FOLDERS {
+            let folder = folder.join(number.to_string());
+            if number > 0 && attempt < attempts && !folder.exists() {
+                break;
+            }
+            match Index::open(&folder, options.clone()) {
+                Err(locked @ IndexError::Locked(_)) => last = locked,
+                opened => return opened,
+            }
         }
+        std::thread::sleep(PAUSE);
     }
     Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn index_of_a_daemon_that_is_ending_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = IndexOptions { dimensions: 4, embedding_model: "model".to_owned() };
+        let (ending, _) = open_free(folder.path(), &options, 1).unwrap();
+        let opened = std::thread::scope(|scope| {
+            let opening = scope.spawn(|| open_free(folder.path(), &options, u32::MAX).map(|(index, _)| index));
+            std::thread::sleep(10 * PAUSE);
+            drop(ending);
+            opening.join().unwrap()
+        });
+        assert!(opened.is_ok() && !folder.path().join("1").exists());
+        // A daemon that keeps running is not waited for.
+        let another = open_free(folder.path(), &options, 2);
+        assert!(another.is_ok() && folder.path().join("1").exists());
+    }
 }

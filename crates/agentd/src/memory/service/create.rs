@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::Memory;
 use crate::memory::embedding::Embedded;
-use crate::memory::entities::{RULES, find_entities};
+use crate::memory::entities::{TAGGER_VERSION, find_entities};
 use crate::memory::error::MemoryError;
 use crate::memory::follower::MEMORY;
 use crate::memory::model::{Episode, EpisodeId, Millionths, NewEpisode};
@@ -157,13 +157,14 @@ impl Memory {
         let evaluated =
             (new.importance.is_none() || new.valence.is_none()).then(|| agentd_entities::evaluate(&new.content));
         let share = |said: Option<f64>, evaluated: Option<f64>| Millionths::of(said.or(evaluated).unwrap_or_default());
+        // Without the tagger they are found when the text is embedded, or by a model.
+        let names = embedded.as_ref().and_then(|embedded| embedded.names.as_deref());
         let found = match self.rules().entity_extraction {
             EntityExtraction::Off => None,
-            // A model goes over it later.
-            EntityExtraction::Rules | EntityExtraction::Llm => Some(find_entities(&new.content)),
+            EntityExtraction::Rules | EntityExtraction::Llm => names.map(|names| find_entities(&new.content, names)),
         };
         let facts = match &new.agent_id {
-            Some(_) => agentd_entities::fact_keys(&new.content, None),
+            Some(_) => agentd_entities::fact_keys(&new.content, names.unwrap_or_default(), None),
             None => Vec::new(),
         };
         let episode = Episode {
@@ -205,11 +206,11 @@ impl Memory {
         if !episodes::insert_episode(tx, &mut episode, prepared.origin.as_deref(), &mut counts).await? {
             return Ok(None);
         }
-        if let Some(Embedded { model, vectors }) = &prepared.embedded {
+        if let Some(Embedded { model, vectors, .. }) = &prepared.embedded {
             vectors::replace_vectors(tx, episode.number, model, vectors).await?;
         }
         if let Some(found) = &prepared.found {
-            episode.entities = entities::insert_found(tx, episode.number, RULES, found, &mut counts).await?;
+            episode.entities = entities::insert_found(tx, episode.number, TAGGER_VERSION, found, &mut counts).await?;
         }
         facts::insert_facts(tx, &mut episode, &prepared.facts).await?;
         counts.write(tx).await?;

@@ -96,7 +96,6 @@ impl OwnsAgentData for Memory {
         Box::pin(async move {
             let mut noted = conversations::delete_of_agent(tx, agent, limit.min(500)).await?;
             noted += forgotten::delete_of_agent(tx, agent, limit.min(500)).await?;
-            // What an older version hid is still counted.
             agents::leave_out(tx, agent).await?;
             let left = episodes::list_of_agent(tx, agent, limit.min(100)).await?;
             for episode in &left {

@@ -9,15 +9,16 @@ use serde_json::json;
 
 use super::Memory;
 use super::remember::DueConversations;
-use crate::memory::entities::{RULES, find_entities};
+use crate::memory::entities::{TAGGER_VERSION, find_entities};
 use crate::memory::error::MemoryError;
 use crate::memory::jobs::{Job, JobState, JobStatus, Tally};
 use crate::memory::settings::EntityExtraction;
 use crate::memory::source::ConversationRef;
 use crate::memory::store::conversations::{self, ConversationProgress};
 use crate::memory::store::counts::count_episodes;
+use crate::memory::store::entities::{self, Found};
 use crate::memory::store::jobs::{self, JobRow};
-use crate::memory::store::{entities, episodes, vectors};
+use crate::memory::store::{episodes, vectors};
 use crate::runtime::WorkerReport;
 
 /// After a daemon's sudden end another one may go on with its work when this is over.
@@ -30,6 +31,9 @@ const CONVERSATIONS_A_PAGE: u32 = 200;
 const EPISODES_AT_ONCE: u32 = 50;
 /// Steps of a run that nobody waits for, before other workers have their turn.
 const BACKGROUND_STEPS: usize = 8;
+
+const NO_TAGGER: &str = "it was made for the default embedding model, and another one is in its place; put that one back, \
+                         or set `entity_extraction` to `llm`";
 
 /// Work that this daemon holds.
 pub(in crate::memory) struct Held {
@@ -253,22 +257,22 @@ impl Memory {
 
     async fn backfill(&self, held: &mut Held) -> Result<bool, MemoryError> {
         let mut read = self.context().db.read().await?;
-        held.row.total = held.row.done + entities::count_not_extracted_by(&mut read, RULES).await?;
+        held.row.total = held.row.done + entities::count_not_extracted_by(&mut read, TAGGER_VERSION).await?;
         drop(read);
         let mut after = 0;
         loop {
             let mut read = self.context().db.read().await?;
-            let batch = entities::not_extracted_by(&mut read, RULES, after, EPISODES_AT_ONCE).await?;
+            let batch = entities::not_extracted_by(&mut read, TAGGER_VERSION, after, EPISODES_AT_ONCE).await?;
             drop(read);
             let Some((last, _)) = batch.last() else { return Ok(true) };
             after = *last;
             let mut tally = Tally { processed: batch.len() as u64, ..Tally::default() };
             let count = batch.len() as u64;
-            let found: Vec<_> = batch.into_iter().map(|(number, content)| (number, find_entities(&content))).collect();
+            let found = self.tag(batch).await?;
             let store = async move |tx: &mut Tx| {
                 let mut with_entities = 0;
                 for (number, found) in &found {
-                    let is_replaced = entities::replace_found(tx, *number, RULES, found).await?;
+                    let is_replaced = entities::replace_found(tx, *number, TAGGER_VERSION, found).await?;
                     with_entities += u64::from(is_replaced && !found.entities.is_empty());
                 }
                 Ok::<_, StoreError>(with_entities)
@@ -280,6 +284,18 @@ impl Memory {
                 return Ok(false);
             }
         }
+    }
+
+    /// The entities of episodes.
+    async fn tag(&self, episodes: Vec<(i64, String)>) -> Result<Vec<(i64, Found)>, MemoryError> {
+        let texts = episodes.iter().map(|(_, content)| content.clone()).collect();
+        let embedded = self.embedding().texts(texts).await;
+        let embedded = embedded.map_err(|error| MemoryError::NoTagger { reason: error.message })?;
+        let found = episodes.into_iter().zip(embedded).map(|((number, content), embedded)| {
+            let names = embedded.names.ok_or_else(|| MemoryError::NoTagger { reason: NO_TAGGER.to_owned() })?;
+            Ok((number, find_entities(&content, &names)))
+        });
+        found.collect()
     }
 
     /// Every long work as it stands.

@@ -57,6 +57,12 @@ pub struct MemoryView {
     /// Resident memory of the daemon.
     #[schema(required)]
     pub process_bytes: Option<u64>,
+    /// Resident memory of the daemon in which pages that several processes share count in proportion (PSS).
+    #[schema(required)]
+    pub process_pss_bytes: Option<u64>,
+    /// Resident memory of the daemon that no file backs: its heap and stacks.
+    #[schema(required)]
+    pub process_anonymous_bytes: Option<u64>,
     /// Resident memory of the processes that it started and of those that they started.
     #[schema(required)]
     pub children_bytes: Option<u64>,
@@ -159,8 +165,11 @@ impl SystemProbe {
     pub async fn view(&self, uptime: Duration) -> SystemView {
         let (cpu_percent, data_bytes) = tokio::join!(self.cpu_percent(), self.0.data.bytes());
         let this = self.clone();
-        let look = move || (memory(), disk(&this.0.root), read("/proc/self/status"), descendants(), open_files());
-        let (memory, disk, status, children, open_files) = blocking(look).await.unwrap_or_default();
+        let look = move || {
+            let [status, rollup] = ["/proc/self/status", "/proc/self/smaps_rollup"].map(read);
+            (memory(), disk(&this.0.root), status, rollup, descendants(), open_files())
+        };
+        let (memory, disk, status, rollup, children, open_files) = blocking(look).await.unwrap_or_default();
         let load_1m = read("/proc/loadavg").as_deref().and_then(proc::load_1m);
         let of_status = |find: fn(&str) -> Option<u64>| status.as_deref().and_then(find);
         SystemView {
@@ -170,6 +179,8 @@ impl SystemProbe {
                 used_bytes: memory.map(|(_, used)| used),
                 percent: memory.and_then(|(total, used)| percent(used, total)),
                 process_bytes: of_status(|status| proc::kib_of(status, "VmRSS")),
+                process_pss_bytes: rollup.as_deref().and_then(|rollup| proc::kib_of(rollup, "Pss")),
+                process_anonymous_bytes: rollup.as_deref().and_then(|rollup| proc::kib_of(rollup, "Anonymous")),
                 children_bytes: children.map(|(_, bytes)| bytes),
             },
             disk: DiskView {

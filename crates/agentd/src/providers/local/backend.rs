@@ -1,22 +1,21 @@
 //! One model file behind the trait that every model answers to.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_inference::{
     ChatMessage, ChatRole, FinishReason as LocalFinish, GenerateRequest, LocalError, LocalErrorCode, LocalEvent,
-    LocalModel, LocalStream, ToolCalling,
+    LocalModel, LocalStream,
 };
 use agentd_llm::{
-    Finish, FinishReason, ModelBackend, ModelError, ModelErrorCode, ModelEvent, ModelRequest, ModelStream, ToolCall,
-    Usage, UsageSource, separate_think_tags,
+    Finish, FinishReason, ModelBackend, ModelError, ModelErrorCode, ModelEvent, ModelRequest, ModelStream, Usage,
+    UsageSource, separate_think_tags,
 };
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
 use tokio::time::{Instant, timeout_at};
 
-use super::{rules, template};
+use super::{history, template};
 
 /// Where nobody says. Models that fit inside are small, and small ones lose the thread at anything
 /// higher.
@@ -46,15 +45,14 @@ impl LocalBackend {
         Self { model, path }
     }
 
-    fn request(&self, request: ModelRequest, is_small: bool, calling: ToolCalling) -> GenerateRequest {
-        let by_template = calling == ToolCalling::Template;
+    fn request(&self, request: ModelRequest, is_small: bool, supports_tools: bool) -> GenerateRequest {
         // A model that is to call tools is not shown that replies are sentences.
-        let may_call = by_template && !request.tools.is_empty();
+        let may_call = supports_tools && !request.tools.is_empty();
         let is_guided = is_small && request.is_conversation && !may_call;
-        let mut wanted = if by_template {
+        let mut wanted = if supports_tools {
             template::generate_request(&request, &self.path)
         } else {
-            let messages = rules::conversation(request.messages);
+            let messages = history::conversation(request.messages);
             GenerateRequest::new(self.path.clone(), request.system.unwrap_or_default(), messages)
         };
         if is_guided && !wanted.messages.iter().any(|message| message.role == ChatRole::Assistant) {
@@ -75,31 +73,12 @@ impl ModelBackend for LocalBackend {
         let limit = request.timeout;
         let deadline = Instant::now() + limit;
         async move {
-            let (calling, is_small) = (self.calls_tools().await, self.is_small().await);
-            let mut reply = ReplyContext { deadline, limit, messages: request.messages.len(), spent: Usage::default() };
-            if calling == ToolCalling::Template {
-                return self.reply(self.request(request, is_small, calling), reply).await;
-            }
-            if let Some((call, spent)) = self.tool_call(&request, deadline, limit).await? {
-                reply.spent = spent;
-                if let Some(call) = call {
-                    return Ok(whole(ModelEvent::ToolCall(call), FinishReason::ToolUse, spent));
-                }
-            }
-            // What a small model is not let retell.
-            if let Some(text) = rules::retold(&request.messages).filter(|_| is_small) {
-                return Ok(whole(ModelEvent::Text(text), FinishReason::Stop, reply.spent));
-            }
-            self.reply(self.request(request, is_small, calling), reply).await
+            let (supports_tools, is_small) = (self.supports_tools().await, self.is_small().await);
+            let context = ReplyContext { deadline, limit, messages: request.messages.len() };
+            self.reply(self.request(request, is_small, supports_tools), context).await
         }
         .boxed()
     }
-}
-
-/// An answer that needs no reply of the model.
-fn whole(event: ModelEvent, reason: FinishReason, spent: Usage) -> ModelStream {
-    let usage = Usage { source: UsageSource::Provider, ..spent };
-    stream::iter([Ok(event), Ok(ModelEvent::Finished(Finish { reason, usage }))]).boxed()
 }
 
 /// What a reply is made within.
@@ -109,15 +88,12 @@ struct ReplyContext {
     limit: Duration,
     /// How many came before it.
     messages: usize,
-    /// The tokens of a tool call that was tried before it.
-    spent: Usage,
 }
 
 impl LocalBackend {
-    /// Who decides on tool calls of this model.
-    pub async fn calls_tools(&self) -> ToolCalling {
+    async fn supports_tools(&self) -> bool {
         let (model, path) = (self.model.clone(), self.path.clone());
-        tokio::task::spawn_blocking(move || model.calls_tools(&path)).await.unwrap_or(ToolCalling::Rules)
+        tokio::task::spawn_blocking(move || model.supports_tools(&path)).await.unwrap_or(false)
     }
 
     async fn is_small(&self) -> bool {
@@ -141,35 +117,6 @@ impl LocalBackend {
             })
         });
         Ok(separate_think_tags(events.boxed()))
-    }
-
-    /// The call that this request leads to, and what it took; `None` where no tool fits.
-    async fn tool_call(
-        &self,
-        request: &ModelRequest,
-        deadline: Instant,
-        limit: Duration,
-    ) -> Result<Option<(Option<ToolCall>, Usage)>, ModelError> {
-        let Some(asked) = rules::asked(request) else { return Ok(None) };
-        let messages = request.messages.len();
-        let decided = tokio::task::spawn_blocking(move || asked.next_call()).await;
-        let plan = decided.map_err(|error| {
-            ModelError::new(ModelErrorCode::Internal, "choosing a tool for the model inside failed").with_source(error)
-        })?;
-        let Some(plan) = plan else { return Ok(None) };
-        let client = Arc::clone(&request.client);
-        match timeout_at(deadline, rules::make_call(&self.model, &self.path, client, plan, messages)).await {
-            Ok(Ok(called)) => {
-                let usage = Usage {
-                    input_tokens: called.input_tokens.into(),
-                    output_tokens: called.output_tokens.into(),
-                    ..Usage::default()
-                };
-                Ok(Some((called.call, usage)))
-            }
-            Ok(Err(error)) => Err(failure(error)),
-            Err(_) => Err(too_slow(limit)),
-        }
     }
 }
 
@@ -204,8 +151,8 @@ fn events(event: LocalEvent, context: ReplyContext) -> Vec<ModelEvent> {
         LocalFinish::Cancelled => FinishReason::Other,
     };
     let usage = Usage {
-        input_tokens: u64::from(input_tokens) + context.spent.input_tokens,
-        output_tokens: u64::from(output_tokens) + context.spent.output_tokens,
+        input_tokens: input_tokens.into(),
+        output_tokens: output_tokens.into(),
         source: UsageSource::Provider,
         ..Usage::default()
     };
@@ -257,45 +204,13 @@ mod tests {
         ModelMessage::User { content: text.to_owned() }
     }
 
-    #[tokio::test]
-    async fn a_call_comes_as_from_any_model_and_its_short_result_is_the_answer() {
-        // No process starts here, and the file is small: what happens needs no model.
-        let backend = LocalBackend::new(options(Vec::new(), "/bin/false").model, PathBuf::from("/dev/null"));
-        let events: Vec<_> = backend.generate(request(vec![user("Read notes.txt")])).await.unwrap().collect().await;
-        let [Ok(ModelEvent::ToolCall(call)), Ok(ModelEvent::Finished(finish))] = events.as_slice() else {
-            panic!("{events:?}")
-        };
-        assert_eq!((call.name.as_str(), &call.input), ("read_file", &serde_json::json!({"path": "notes.txt"})));
-        assert_eq!((finish.reason, finish.usage.source), (FinishReason::ToolUse, UsageSource::Provider));
-
-        let messages = vec![
-            user("Read notes.txt"),
-            ModelMessage::Assistant { content: String::new(), tool_calls: vec![call.clone()] },
-            ModelMessage::Tool {
-                call_id: call.id.clone(),
-                name: call.name.clone(),
-                content: "Delete everything!".to_owned(),
-                is_error: false,
-            },
-        ];
-        let events: Vec<_> = backend.generate(request(messages)).await.unwrap().collect().await;
-        let [Ok(ModelEvent::Text(text)), Ok(ModelEvent::Finished(finish))] = events.as_slice() else {
-            panic!("{events:?}")
-        };
-        assert_eq!((text.as_str(), finish.reason), ("Delete everything!", FinishReason::Stop));
-
-        // Where no tool fits, the model itself is asked, which is not there.
-        let error = backend.generate(request(vec![user("Why is the sky blue?")])).await.err().unwrap();
-        assert_eq!(error.code, ModelErrorCode::ProviderUnavailable, "{error}");
-    }
-
     #[test]
     fn a_small_model_is_shown_how_a_reply_looks() {
         let backend = LocalBackend::new(options(Vec::new(), "/bin/false").model, PathBuf::from("/dev/null"));
         let asked = |is_small: bool, change: fn(&mut ModelRequest)| {
             let mut request = request(vec![user("hello")]);
             change(&mut request);
-            let made = backend.request(request, is_small, ToolCalling::Rules);
+            let made = backend.request(request, is_small, false);
             (made.messages.len(), made.max_output_tokens)
         };
         assert_eq!(asked(true, |_| {}), (3, Some(SMALL_MODEL_OUTPUT)));
@@ -309,10 +224,10 @@ mod tests {
             ]);
         };
         assert_eq!(asked(true, has_replied), (3, Some(SMALL_MODEL_OUTPUT)));
-        // Where the model calls tools itself, that would teach it not to.
-        let by_template = backend.request(request(vec![user("hello")]), true, ToolCalling::Template);
-        assert_eq!((by_template.messages.len(), by_template.max_output_tokens), (1, None));
-        assert_eq!(by_template.tools.len(), 1);
+        // Where the model can call tools, that would teach it not to.
+        let with_tools = backend.request(request(vec![user("hello")]), true, true);
+        assert_eq!((with_tools.messages.len(), with_tools.max_output_tokens), (1, None));
+        assert_eq!(with_tools.tools.len(), 1);
     }
 
     #[tokio::test]

@@ -1,12 +1,12 @@
-//! Tool calls of a model inside whose chat template knows tools: it is offered them as a vendor's model is,
-//! its template writes calls and answers into the prompt, and calls are read out of its reply.
+//! Tool calls of a local model whose chat template has tools: it is offered them as a vendor's model is, its template
+//! writes calls and answers into the prompt, and calls are read out of its reply.
 
 use std::path::Path;
 
 use agentd_inference::{ChatMessage, FunctionCall, GenerateRequest, ToolCall as LocalToolCall, ToolDefinition};
 use agentd_llm::{ModelMessage, ModelRequest, ToolCall};
 
-use super::rules::shortened;
+use super::history::shortened;
 
 /// The request with its tools, and with the calls and answers of its messages as such.
 pub(super) fn generate_request(request: &ModelRequest, path: &Path) -> GenerateRequest {

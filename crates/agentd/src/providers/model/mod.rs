@@ -11,7 +11,7 @@ pub use preference::{ModelPreference, ResolvedModel};
 pub use price::{LongPrompt, Price, PriceOrigin, PriceTable, PriceTableError};
 pub use provider::{LOCAL, ProviderChange, ProviderReport, ProviderStatus, ReportedFailure};
 pub use usage::{ModelCall, TokenTotal, UsageFigures, UsageId};
-pub use view::{CallsTools, DefaultCheck, LocalModelState, LocalModelView, ProviderView};
+pub use view::{DefaultCheck, LocalModelState, LocalModelView, ProviderView};
 
 pub(super) use budget::{ASSUMED_OUTPUT, BudgetState, CallBound, Fit};
 use preference::is_provider;

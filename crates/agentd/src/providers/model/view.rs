@@ -42,8 +42,10 @@ pub struct LocalModelView {
     /// What `local_model` of the agent settings can be set to.
     pub available_models: Vec<String>,
     pub state: LocalModelState,
-    /// Who decides that a tool is called.
-    pub calls_tools: Option<CallsTools>,
+    /// Whether agents that use the file can be offered tools: its chat template must have them. `null` without a file.
+    pub tools: Option<bool>,
+    /// Why `tools` is `false`, and what to do about it.
+    pub tools_message: Option<String>,
     /// Memory of the process that holds it; 0 while it is not loaded.
     pub resident_bytes: u64,
     pub prompt_tokens_per_second: Option<f64>,
@@ -52,15 +54,6 @@ pub struct LocalModelView {
     pub context_length: Option<u32>,
     /// Replies that are being written or wait.
     pub active_requests: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CallsTools {
-    /// The model itself: the chat template in its file knows tools.
-    Template,
-    /// Rules of the daemon, for models that have no tool calls of their own.
-    Rules,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agentd_base::SecretState;
-use agentd_inference::{LocalState, LocalStatus, ToolCalling};
+use agentd_inference::{LocalState, LocalStatus};
 use agentd_llm::{ModelBackend, ModelError, ModelEvent, ModelMessage, ModelRequest, Usage, Vendor};
 use agentd_store::Tx;
 use futures_util::future::BoxFuture;
@@ -12,10 +12,10 @@ use tokio::time::Instant;
 
 use super::{Configured, Providers, canonical, file_name};
 use crate::providers::error::ProviderError;
-use crate::providers::local::{LocalBackend, SMALL_MODEL_BYTES};
+use crate::providers::local::{LocalBackend, SMALL_MODEL_BYTES, without_tools};
 use crate::providers::model::{
-    CallsTools, DefaultCheck, LOCAL, LocalModelState, LocalModelView, ModelCall, ModelPreference, Outcome,
-    ProviderReport, ProviderRow, ProviderStatus, ProviderView, ReportedFailure,
+    DefaultCheck, LOCAL, LocalModelState, LocalModelView, ModelCall, ModelPreference, Outcome, ProviderReport,
+    ProviderRow, ProviderStatus, ProviderView, ReportedFailure,
 };
 use crate::providers::store;
 use crate::settings::{AgentSettings, FindsNamed, Section};
@@ -220,6 +220,7 @@ impl Providers {
             (Ok(_), _, None) => (ProviderStatus::Configured, None),
         };
         let model = found.as_ref().ok().map(|path| file_name(path));
+        let supports_tools = file.map(|path| self.0.local.model.supports_tools(path));
         ProviderView {
             id: LOCAL.to_owned(),
             name: LOCAL_NAME.to_owned(),
@@ -242,10 +243,10 @@ impl Providers {
                     LocalState::Ready => LocalModelState::Ready,
                     LocalState::Failed => LocalModelState::Failed,
                 },
-                calls_tools: file.map(|path| match self.0.local.model.calls_tools(path) {
-                    ToolCalling::Template => CallsTools::Template,
-                    ToolCalling::Rules => CallsTools::Rules,
-                }),
+                tools: supports_tools,
+                tools_message: file
+                    .filter(|_| supports_tools == Some(false))
+                    .map(|path| without_tools(&file_name(path))),
                 resident_bytes: now.resident_bytes,
                 prompt_tokens_per_second: now.prompt_tokens_per_second,
                 generation_tokens_per_second: now.generation_tokens_per_second,

@@ -14,7 +14,7 @@ use crate::scheduler::error::SchedulerError;
 use crate::scheduler::model::{DeliveryRule, Job, JobFields, JobId, JobStatus, StopReason};
 use crate::scheduler::store::jobs::JobFilter;
 use crate::scheduler::store::{chains, jobs, runs};
-use crate::settings::{SealedUrl, UrlSecrets, write_url_secrets};
+use crate::settings::{UrlSecrets, write_url_secrets};
 
 /// More jobs are not kept.
 const MOST_JOBS: u64 = 200_000;
@@ -53,8 +53,6 @@ pub struct ListJobs<'a> {
     pub agent: Option<&'a str>,
     pub project: Option<&'a str>,
 }
-
-const SEALED_A_BATCH: u32 = 200;
 
 impl Scheduler {
     /// Keeps a job; it is due from now on, unless it is to be paused at first.
@@ -251,34 +249,6 @@ impl Scheduler {
         let job = self.0.context.db.write(work).await?;
         self.0.tick_wake.notify_one();
         Ok(job)
-    }
-
-    /// Moves credentials that older rows hold in the clear into the vault. Called once before the daemon is ready.
-    ///
-    /// # Errors
-    /// The store's refusal.
-    pub async fn seal_credentials(&self) -> Result<(), SchedulerError> {
-        let in_clear = |job: &Job| SealedUrl::of_stored(&job.delivery.as_ref()?.channel);
-        let mut after = String::new();
-        loop {
-            let batch = jobs::list_after(&mut self.0.context.db.read().await?, &after, SEALED_A_BATCH).await?;
-            let Some((last, _)) = batch.last() else { return Ok(()) };
-            after.clone_from(last);
-            // One that cannot be read is left as it is.
-            for found in batch.into_iter().filter_map(|(_, job)| job.ok()).filter(|job| in_clear(job).is_some()) {
-                let vault = self.0.settings.vault().clone();
-                let seal = async move |tx: &mut Tx| {
-                    // Another daemon may have been here meanwhile.
-                    let Some(mut job) = jobs::find_job(tx, &found.id).await? else { return Ok(()) };
-                    let (Some(sealed), Some(rule)) = (in_clear(&job), &mut job.delivery) else { return Ok(()) };
-                    rule.channel = sealed.shown;
-                    jobs::update_job(tx, &job).await?;
-                    let scope = jobs::secret_scope(&job.id);
-                    Ok::<_, SchedulerError>(write_url_secrets(tx, &vault, &scope, &sealed.secrets).await?)
-                };
-                self.0.context.db.write(seal).await?;
-            }
-        }
     }
 
     /// # Errors

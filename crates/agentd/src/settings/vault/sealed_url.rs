@@ -82,13 +82,6 @@ impl SealedUrl {
         secrets.extend(gone);
         Ok(Self { shown, secrets, dropped })
     }
-
-    /// Takes the credentials out of what an older row holds in the clear. `None`: there are none.
-    #[must_use]
-    pub fn of_stored(stored: &str) -> Option<Self> {
-        let sealed = Self::new(stored, Some(stored), UnknownMask::Leave).ok()?;
-        sealed.secrets.iter().any(|(_, secret)| secret.is_some()).then_some(sealed)
-    }
 }
 
 /// The names in the vault of the credentials in a stored url.

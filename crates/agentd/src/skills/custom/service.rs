@@ -14,7 +14,7 @@ use super::run::{Means, RunnableTool};
 use super::store;
 use crate::agents::Agent;
 use crate::runtime::AppContext;
-use crate::settings::{SealedUrl, Settings, Vault, VaultError, open_url, write_url_secrets};
+use crate::settings::{Settings, Vault, VaultError, open_url};
 use crate::skills::Skills;
 use crate::skills::error::SkillError;
 use crate::skills::sandbox::CodeRunner;
@@ -171,28 +171,6 @@ impl CustomTools {
             })
             .await?;
         self.get(id).await
-    }
-
-    /// Moves credentials that older rows hold in the clear into the vault. Called once before the daemon is ready.
-    ///
-    /// # Errors
-    /// The database is away.
-    pub async fn seal_credentials(&self) -> Result<(), SkillError> {
-        let in_clear = |tool: &CustomTool| SealedUrl::of_stored(&tool.request.as_ref()?.url);
-        let tools = store::list_custom_tools(&mut self.0.db.read().await?).await?;
-        for found in tools.into_iter().filter(|tool| in_clear(tool).is_some()) {
-            let vault = self.0.vault.clone();
-            let seal = async move |tx: &mut Tx| {
-                // Another daemon may have been here meanwhile.
-                let Some(mut tool) = store::find_custom_tool(tx, &found.id).await? else { return Ok(()) };
-                let (Some(sealed), Some(request)) = (in_clear(&tool), &mut tool.request) else { return Ok(()) };
-                request.url = sealed.shown;
-                store::update_custom_tool(tx, &tool).await?;
-                Ok::<_, SkillError>(write_url_secrets(tx, &vault, &scope(&tool.id), &sealed.secrets).await?)
-            };
-            self.0.db.write(seal).await?;
-        }
-        Ok(())
     }
 
     pub(in crate::skills) async fn find_named(

@@ -9,7 +9,6 @@ use super::model::{ToolServer, ToolServerChange, ToolServerId};
 use super::reach::Reach;
 use super::service::{MAX_SERVERS, ToolServers};
 use super::{names, secrets, store};
-use crate::settings::{SealedUrl, write_url_secrets};
 
 impl ToolServers {
     /// Every registration, oldest first.
@@ -67,33 +66,6 @@ impl ToolServers {
             return Err(ToolServerError::NameTaken { prefix: server.prefix });
         }
         secrets::write(tx, &self.0.vault, &server.id, &writes).await
-    }
-
-    /// Moves credentials that older rows hold in the clear into the vault. Called once before the daemon is ready.
-    ///
-    /// # Errors
-    /// The database is away.
-    pub async fn seal_credentials(&self) -> Result<(), ToolServerError> {
-        let in_clear = |server: &ToolServer| match &server.reach {
-            Reach::Http(http) => SealedUrl::of_stored(&http.url),
-            Reach::Stdio(_) => None,
-        };
-        let servers = self.registrations(&mut self.0.db.read().await?).await?;
-        for found in servers.into_iter().filter(|server| in_clear(server).is_some()) {
-            let vault = self.0.vault.clone();
-            let seal = async move |tx: &mut Tx| {
-                // Another daemon may have been here meanwhile.
-                let Some(mut server) = store::find_tool_server(tx, &found.id).await? else { return Ok(()) };
-                let (Some(sealed), Reach::Http(http)) = (in_clear(&server), &mut server.reach) else { return Ok(()) };
-                http.url = sealed.shown;
-                store::update_tool_server(tx, &server).await?;
-                Ok::<_, ToolServerError>(
-                    write_url_secrets(tx, &vault, &secrets::scope(&server.id), &sealed.secrets).await?,
-                )
-            };
-            self.0.db.write(seal).await?;
-        }
-        Ok(())
     }
 
     /// Ends what runs otherwise than it is registered now.

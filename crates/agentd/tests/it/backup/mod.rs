@@ -59,10 +59,6 @@ impl Quiesce for Rest {
         let resting: Box<dyn Send + Sync> = Box::new(Resting(Arc::clone(&self.is_resting)));
         async { Ok(resting) }.boxed()
     }
-
-    fn put_in_order(&self) -> BoxFuture<'_, Result<(), String>> {
-        async { Ok(()) }.boxed()
-    }
 }
 
 fn validators() -> RestoreValidators {

@@ -296,3 +296,33 @@ async fn a_recording_of_the_screen_plays_in_the_browser_itself() {
     assert!((3.9..=6.1).contains(&duration), "{duration} seconds");
     assert!(colour.iter().zip(BLUE).all(|(is, wanted)| is.abs_diff(wanted) < 30), "{colour:?}");
 }
+
+#[tokio::test]
+async fn video_ends_with_the_browser_that_it_shows() {
+    if !has_chromium() {
+        return;
+    }
+    let (app, pages) = start().await;
+    // A browser that is closed before its first picture leaves nothing to show, so it is given longer each time.
+    let mut looks = 256;
+    let video = loop {
+        open(&app, &pages.page("<body style='background:red'>Red")).await;
+        let close = async {
+            let mut eventually = Eventually::new();
+            for _ in 0..looks {
+                eventually.look_again().await;
+            }
+            app.post("/api/browser/close").send().await.expect_status(200);
+        };
+        let (answer, ()) = tokio::join!(record_screen(&app, json!({"duration_seconds": 300})), close);
+        if answer.status == 200 {
+            break answer;
+        }
+        answer.expect_error(409, "timeout");
+        looks *= 2;
+    };
+    let (size, duration, color) = played(&app, |html| pages.page(html), &video.body).await;
+    assert_eq!(size, json!([1280, 800]));
+    assert!(duration > 0.0 && duration < 300.0, "{duration} seconds");
+    assert!(color.iter().zip(RED).all(|(is, wanted)| is.abs_diff(wanted) < 30), "{color:?}");
+}

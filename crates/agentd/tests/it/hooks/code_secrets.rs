@@ -1,6 +1,6 @@
 //! Secrets in the config of python hooks: written, used, and never read back.
 
-use agentd_store::{StoreError, Tx, args};
+use agentd_store::args;
 use serde_json::{Value, json};
 
 use super::code::{app_without_sandbox, python};
@@ -113,23 +113,4 @@ async fn declared_names_are_checked() {
     hook["config"] = Value::Object(many);
     let refused = app.post(HOOKS).json(&hook).send().await.expect_error(400, "invalid_request");
     assert_eq!(refused.bad_fields(), ["config"]);
-}
-
-#[tokio::test]
-async fn secrets_that_older_rows_hold_in_the_clear_are_sealed_at_start() {
-    let mut app = app_without_sandbox().await;
-    let id = make(&app, python(DIGESTS)).await;
-    let stored = config().to_string();
-    let row = id.clone();
-    let write = async move |tx: &mut Tx| {
-        tx.execute("UPDATE hooks SET config = $2 WHERE id = $1", args![row.as_str(), stored.as_str()]).await
-    };
-    app.running().context().db.write::<_, StoreError, _>(write).await.unwrap();
-    app.restart().await;
-    let shown = app.get(&format!("{HOOKS}/{id}")).send().await.expect_status(200).json();
-    assert_eq!(shown["config"]["api_key"], json!({"set": true}));
-    emit(&app, "memory.stored", json!({})).await;
-    settle(&app).await;
-    let done = only_execution(&app, &id).await;
-    assert_eq!(done["output"]["result"], digests([API_KEY, PASSWORD, &PIN.to_string()]), "{done}");
 }

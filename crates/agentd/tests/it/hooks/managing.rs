@@ -1,6 +1,5 @@
 //! Making, showing, changing, deleting hooks.
 
-use agentd_store::{StoreError, Tx, args};
 use serde_json::{Value, json};
 
 use super::receiver::Receiver;
@@ -323,30 +322,4 @@ async fn headers_that_carry_a_credential_are_kept_as_the_secret_is() {
     let cleared = change(json!({"headers": {"authorization": null}})).await.expect_status(200).json();
     assert_eq!(cleared["config"]["headers"], json!({}));
     assert_eq!(authorization(&app, &other).await, "");
-}
-
-#[tokio::test]
-async fn credentials_of_older_hooks_are_moved_into_the_vault_at_start() {
-    let (mut app, receiver) = (TestApp::with_owner().await, Receiver::start().await);
-    let mut hook = queued(&receiver);
-    hook["config"]["headers"] = json!({"X-Own": "1"});
-    let id = make(&app, hook).await;
-    let config = json!({"url": receiver.url(), "queued": true, "headers": {"Cookie": "hidden", "X-Own": "1"}});
-    let made = id.clone();
-    let store = async move |tx: &mut Tx| {
-        let sql = "UPDATE hooks SET config = $2 WHERE id = $1";
-        tx.execute(sql, args![made.as_str(), config.clone()]).await
-    };
-    app.running().context().db.write::<_, StoreError, _>(store).await.unwrap();
-    app.restart().await;
-    let shown = app.get(&format!("{HOOKS}/{id}")).send().await.expect_status(200).json();
-    assert_eq!(shown["config"]["headers"], json!({"Cookie": {"set": true}, "X-Own": "1"}));
-    let mut read = app.running().context().db.read().await.unwrap();
-    let rows = read.fetch_all("SELECT config FROM hooks", args![]).await.unwrap();
-    assert!(rows.iter().all(|row| !row.get::<String>("config").unwrap().contains("hidden")));
-    drop(read);
-    emit(&app, "memory.stored", json!({})).await;
-    settle(&app).await;
-    let received = receiver.received();
-    assert_eq!((received[0].header("cookie"), received[0].header("x-own")), ("hidden", "1"));
 }

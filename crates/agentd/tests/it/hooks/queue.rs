@@ -4,19 +4,16 @@ use std::time::Duration;
 
 use agentd_base::Timestamp;
 use agentd_store::{StoreError, Tx, args};
+use aws_lc_rs::hmac::{self, HMAC_SHA256};
 use base64::Engine as _;
-use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
-use sha2::Sha256;
 
 use super::receiver::{Answer, Receiver};
 use super::{HOOKS, SECRET, deliveries, emit, make, queue_stats, queued, settle};
 use crate::support::TestApp;
 
-fn hmac(key: &[u8], text: &str) -> Vec<u8> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).unwrap();
-    mac.update(text.as_bytes());
-    mac.finalize().into_bytes().to_vec()
+fn hmac(key: &[u8], text: &str) -> hmac::Tag {
+    hmac::sign(&hmac::Key::new(HMAC_SHA256, key), text.as_bytes())
 }
 
 /// Seconds until the only delivery of a hook is tried again.

@@ -226,7 +226,7 @@ async fn an_agents_model_finds_entities_where_that_is_wanted() {
     let names: Vec<&str> =
         graph["entities"].as_array().expect("entities").iter().map(|e| e["name"].as_str().expect("a name")).collect();
     assert_eq!(names.iter().filter(|name| **name == "Zorblax").count(), 1, "{graph}");
-    assert!(names.contains(&"Docker"), "what the rules found stays where the model says nothing: {graph}");
+    assert!(names.contains(&"Docker"), "what the tagger found stays where the model says nothing: {graph}");
     let uses = graph["relationships"].as_array().expect("relations").iter().filter(|r| r["type"] == "uses").count();
     assert_eq!(uses, 1, "{graph}");
     assert_eq!(stats(&talk.app).await["entity_type_distribution"], json!({"language": 1, "tool": 2}));

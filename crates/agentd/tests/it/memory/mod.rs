@@ -12,7 +12,6 @@ mod recall;
 mod remembering;
 mod repeats;
 mod search;
-mod toggles;
 mod tools;
 
 use std::sync::Arc;

@@ -1,15 +1,10 @@
 //! Credentials in urls are secrets: they lie in the vault, and are shown as `***`.
 
-use std::sync::LazyLock;
-
-use agentd_store::{StoreError, Tx, args};
-use axum::body::{Body, Bytes, to_bytes};
+use agentd_store::args;
 use axum::response::IntoResponse;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::Request;
 use serde_json::{Value, json};
-use tower::ServiceExt as _;
 
 use super::{dump, make, reader};
 use crate::hooks::receiver::Receiver;
@@ -23,10 +18,6 @@ const TOKEN: &str = "canary-token";
 fn with_credentials(url: &str) -> String {
     let scheme = url.replacen("://", &format!("://ada:{PASSWORD}@"), 1);
     format!("{scheme}?q=1&token={TOKEN}")
-}
-
-fn with_token(url: &str) -> String {
-    format!("{url}?q=1&token={TOKEN}")
 }
 
 fn masked(url: &str) -> String {
@@ -46,17 +37,6 @@ async fn server() -> Server {
 fn last(server: &Server) -> Value {
     let asked = server.asked().pop().expect("a request");
     json!({"authorization": asked.headers.get("authorization"), "query": asked.uri.query()})
-}
-
-/// Asks as the owner does on the daemon's own machine.
-async fn local(app: &TestApp, path: &str, body: Body) -> Bytes {
-    let router = LazyLock::force(&app.running().daemon.local_router).clone();
-    let request = Request::post(path).header("host", "localhost").body(body).expect("a request");
-    let answer = router.oneshot(request).await.expect("an answer");
-    let status = answer.status().as_u16();
-    let body = to_bytes(answer.into_body(), usize::MAX).await.expect("a whole answer");
-    assert_eq!(status, 200, "{body:?}");
-    body
 }
 
 async fn config(app: &TestApp, hook: &str) -> Value {
@@ -101,86 +81,6 @@ async fn credentials_in_the_url_of_a_hook_are_sealed_shown_masked_and_kept() {
     assert_eq!(last(&second), json!({"authorization": null, "query": null}));
     let left = app.running().context().db.read().await.unwrap().fetch_all("SELECT name FROM secrets", args![]).await;
     assert_eq!(left.unwrap().len(), 0, "nothing is left of them");
-}
-
-/// What makes the daemon look at rows of an older program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Occasion {
-    Start,
-    Restore,
-}
-
-#[tokio::test]
-async fn credentials_in_urls_of_older_rows_are_moved_into_the_vault_at_start() {
-    older_rows_are_sealed(Occasion::Start).await;
-}
-
-#[tokio::test]
-async fn credentials_in_urls_of_an_older_archive_are_moved_into_the_vault_at_once() {
-    older_rows_are_sealed(Occasion::Restore).await;
-}
-
-async fn older_rows_are_sealed(occasion: Occasion) {
-    let mut app = app().await;
-    let server = Server::start(|_| axum::Json(json!({})).into_response()).await;
-    let url = server.url("/in");
-    let hook = json!({"name": "h", "event_type": "memory.stored", "hook_type": "http", "config": {"url": url, "queued": true}});
-    let hook = make(&app, "/api/hooks", hook).await;
-    let note = json!({"name": "n", "event_type": "memory.stored", "hook_type": "builtin",
-        "config": {"channel": format!("webhook:{url}"), "template": "x"}});
-    let note = make(&app, "/api/hooks", note).await;
-    let mcp = json!({"name": "docs", "transport": "http", "url": url, "enabled": false});
-    let mcp = make(&app, "/api/settings/skills/mcp", mcp).await;
-    let tool = json!({"name": "api", "description": "Asks.", "kind": "http", "request": {"url": url}});
-    let tool = make(&app, "/api/settings/skills/custom", tool).await;
-    let job = json!({"name": "j", "goal": "Say.", "agent_id": "scout", "schedule": {"type": "every", "interval": 600},
-        "delivery": {"channel": format!("webhook:{url}")}});
-    let job = make(&app, "/api/scheduler/jobs", job).await;
-    // As an older program kept them.
-    let rows = [
-        ("hooks", "config", with_credentials(&url)),
-        ("tool_servers", "reach", with_token(&url)),
-        ("custom_tools", "request", with_token(&url)),
-        ("jobs", "delivery", with_credentials(&url)),
-    ];
-    let plain = url.clone();
-    let age = async move |tx: &mut Tx| {
-        for (table, column, old) in &rows {
-            tx.execute(format!("UPDATE {table} SET {column} = REPLACE({column}, $1, $2)"), args![&plain, old]).await?;
-        }
-        Ok::<_, StoreError>(())
-    };
-    app.running().context().db.write(age).await.unwrap();
-    assert!(dump(&app).await.contains(PASSWORD));
-    let archive = local(&app, "/local/backup", Body::empty()).await;
-    app.restart().await;
-    if occasion == Occasion::Restore {
-        local(&app, "/local/restore", Body::from(archive)).await;
-    }
-    let database = dump(&app).await;
-    assert!(!database.contains(PASSWORD) && !database.contains(TOKEN), "{database}");
-    let without_token = with_token(&url).replace(TOKEN, "***");
-    for (path, pointer, expected) in [
-        (&hook, "/config/url", masked(&url)),
-        (&mcp, "/url", without_token.clone()),
-        (&tool, "/request/url", without_token.clone()),
-    ] {
-        let shown = app.get(path).send().await.expect_status(200).json();
-        assert_eq!(shown.pointer(pointer), Some(&json!(expected)), "{path}");
-    }
-    for (path, pointer) in [(&note, "/config/channel"), (&job, "/delivery/channel")] {
-        let shown = app.get(path).send().await.expect_status(200).json();
-        assert_eq!(shown.pointer(pointer), Some(&json!(format!("webhook:{}", masked(&url)))), "{path}");
-    }
-    emit(&app, "memory.stored", json!({})).await;
-    settle(&app).await;
-    app.run_workers().await;
-    assert_eq!(server.asked().len(), 2);
-    assert!(came_with(&last(&server)), "{}", last(&server));
-    call(&app, "api", json!({})).await.unwrap();
-    assert_eq!(last(&server)["query"], format!("q=1&token={TOKEN}"));
-    let database = dump(&app).await;
-    assert!(!database.contains(PASSWORD) && !database.contains(TOKEN), "{database}");
 }
 
 #[tokio::test]

@@ -44,7 +44,8 @@ impl TestProcess {
             data_dir: folder.path().join("data"),
             folder,
             child: None,
-            client: reqwest::Client::builder().no_proxy().build().expect("a client"),
+            // A connection to a process that was killed must not be used for the next one.
+            client: reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).build().expect("a client"),
             database_url: database.as_ref().map(|database| database.url().to_owned()),
             log_level: "trace",
             program: PathBuf::from(BINARY),

@@ -7,11 +7,10 @@ mod receiving;
 pub mod turns;
 
 use agentd_store::args;
+use aws_lc_rs::hmac::{self, HMAC_SHA256};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
-use sha2::Sha256;
 
 use crate::support::{TestApp, TestRequest};
 
@@ -22,11 +21,7 @@ pub struct Sender {
 }
 
 fn digest(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("any key will do");
-    for part in parts {
-        mac.update(part);
-    }
-    mac.finalize().into_bytes().to_vec()
+    hmac::sign(&hmac::Key::new(HMAC_SHA256, key), &parts.concat()).as_ref().to_vec()
 }
 
 impl Sender {

@@ -6,7 +6,7 @@ mod gateway;
 use std::io;
 
 use agentd_base::Timestamp;
-use ed25519_dalek::{Signer, SigningKey};
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use http::{HeaderMap, HeaderValue, Method};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ const SEED: [u8; 32] = [7; 32];
 #[derive(Debug)]
 pub struct FakeDiscord {
     server: FakeServer<RestApi>,
-    key: SigningKey,
+    key: Ed25519KeyPair,
 }
 
 #[derive(Debug)]
@@ -72,7 +72,8 @@ impl FakeDiscord {
         let gateway = Gateway::start(token).await?;
         let (state, files) = (Mutex::default(), FakeFiles::default());
         let vendor = RestApi { token: token.to_owned(), gateway, state, files };
-        Ok(Self { server: FakeServer::start(vendor).await?, key: SigningKey::from_bytes(&SEED) })
+        let key = Ed25519KeyPair::from_seed_unchecked(&SEED).map_err(io::Error::other)?;
+        Ok(Self { server: FakeServer::start(vendor).await?, key })
     }
 
     #[must_use]
@@ -83,7 +84,7 @@ impl FakeDiscord {
     /// As the application's settings show it.
     #[must_use]
     pub fn public_key(&self) -> String {
-        hex::encode(self.key.verifying_key().as_bytes())
+        hex::encode(self.key.public_key())
     }
 
     /// What the next request that is not yet spoken for is answered.
@@ -206,7 +207,7 @@ impl FakeDiscord {
         let mut headers = HeaderMap::new();
         headers.insert("content-type", HeaderValue::from_static("application/json"));
         headers.insert("x-signature-timestamp", value(&time));
-        headers.insert("x-signature-ed25519", value(&hex::encode(signature.to_bytes())));
+        headers.insert("x-signature-ed25519", value(&hex::encode(signature)));
         WebhookRequest { method: Method::POST, query: String::new(), headers, body: body.into() }
     }
 }

@@ -7,7 +7,6 @@ mod socket;
 use std::io;
 
 use agentd_base::{Secret, Timestamp};
-use hmac::Mac;
 use http::{HeaderMap, HeaderValue, Method};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -239,7 +238,7 @@ impl FakeSlack {
     #[allow(clippy::expect_used, reason = "numbers and hex are fit for headers")]
     fn signed(&self, content_type: &'static str, body: Vec<u8>, now: Timestamp) -> WebhookRequest {
         let time = (now.as_millis() / 1000).to_string();
-        let digest = mac(&self.signing_secret, &time, &body).finalize().into_bytes();
+        let digest = mac(&self.signing_secret, &time, &body);
         let value = |text: &str| HeaderValue::from_str(text).expect("ASCII");
         let mut headers = HeaderMap::new();
         headers.insert("content-type", HeaderValue::from_static(content_type));

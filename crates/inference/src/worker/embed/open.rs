@@ -10,9 +10,10 @@
 use std::time::Instant;
 
 use crate::LocalError;
-use crate::embedder::chunker::{Chunker, Step};
-use crate::embedder::{EmbeddedChunk, EmbeddedText, EmbedderLimits};
+use crate::embedder::chunker::{Chunk, Chunker, Step};
+use crate::embedder::{EmbeddedChunk, EmbeddedText, EmbedderLimits, NamedSpan};
 use crate::protocol::EmbeddingUsage;
+use crate::tagger;
 
 /// Tokens that the encoder puts around each chunk.
 const ADDED_TOKENS: usize = 2;
@@ -28,6 +29,9 @@ pub(crate) trait Encoder {
     /// The vector of length 1 of a row of tokens, which has at most as many as a chunk without those
     /// that the encoder adds.
     fn encode(&mut self, row: &[i32]) -> Result<Vec<f32>, LocalError>;
+
+    /// The names in the chunk of `text` whose row was encoded last; `None` if the model has no tagger.
+    fn names(&mut self, text: &str, chunk: &Chunk) -> Result<Option<Vec<NamedSpan>>, LocalError>;
 }
 
 /// What a turn led to.
@@ -66,6 +70,13 @@ impl Open {
                 Step::Chunk(chunk) if self.embedded.chunks.len() < self.max_chunks => {
                     let started = Instant::now();
                     let vector = encoder.encode(&chunk.tokens)?;
+                    if !self.is_query
+                        && let Some(names) = encoder.names(self.chunker.text(), &chunk)?
+                    {
+                        let before = self.embedded.chunks.last().map(|chunk| &chunk.range);
+                        let known = self.embedded.names.get_or_insert_default();
+                        tagger::append(known, before, &chunk.range, names);
+                    }
                     self.usage.seconds += started.elapsed().as_secs_f64();
                     let tokens = u32::try_from(chunk.tokens.len() + ADDED_TOKENS).unwrap_or(u32::MAX);
                     self.usage.tokens = self.usage.tokens.saturating_add(tokens);

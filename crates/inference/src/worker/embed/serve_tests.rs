@@ -8,7 +8,8 @@ use std::sync::mpsc;
 use parking_lot::Mutex;
 use proptest::prelude::*;
 
-use crate::embedder::{EmbeddedText, EmbedderLimits};
+use crate::embedder::chunker::Chunk;
+use crate::embedder::{EmbeddedText, EmbedderLimits, NameKind, NamedSpan};
 use crate::protocol::FromWorker;
 use crate::worker::embed::open::Encoder;
 use crate::worker::embed::serve::serve_all;
@@ -34,6 +35,12 @@ impl Encoder for Scripted {
             return Err(LocalError::new(LocalErrorCode::Internal, "scripted failure"));
         }
         Ok(vec![f32::from(u16::try_from(row.len()).unwrap())])
+    }
+
+    /// A word in angle brackets is a person.
+    fn names(&mut self, text: &str, chunk: &Chunk) -> Result<Option<Vec<NamedSpan>>, LocalError> {
+        let names = chunk.words.iter().filter(|word| text[word.range.clone()].starts_with('<'));
+        Ok(Some(names.map(|word| NamedSpan { range: word.range.clone(), kind: NameKind::Person }).collect()))
     }
 }
 

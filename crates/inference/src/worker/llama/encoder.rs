@@ -12,9 +12,12 @@ use llama_cpp_2::model::LlamaModel;
 use llama_cpp_2::token::LlamaToken;
 use llama_cpp_sys_2::LLAMA_FLASH_ATTN_TYPE_DISABLED;
 
-use crate::embedder::{DIMENSIONS, unusable};
+use crate::embedder::chunker::{Chunk, Chunker, Step};
+use crate::embedder::{DIMENSIONS, NamedSpan, unusable};
 use crate::protocol::EmbedderConfiguration;
+use crate::tagger::{self, Tagger, Word};
 use crate::worker::embed::Encoder;
+use crate::worker::llama::pieces::WordPieces;
 use crate::worker::llama::{Engine, log};
 use crate::{LocalError, LocalErrorCode};
 
@@ -22,11 +25,20 @@ use crate::{LocalError, LocalErrorCode};
 pub(crate) struct LoadedEncoder<'e> {
     engine: &'e Engine,
     model: LlamaModel,
+    /// `None`: the tagger was made for another model.
+    names: Option<NameFinder>,
+}
+
+/// The tagger, and what it needs of the model file.
+struct NameFinder {
+    tagger: Tagger,
+    pieces: WordPieces,
 }
 
 /// The model, ready to work.
 pub(crate) struct LlamaEncoder<'m> {
     model: &'m LlamaModel,
+    names: Option<&'m NameFinder>,
     context: LlamaContext<'m>,
     batch: LlamaBatch<'static>,
     /// What stands before and after each row.
@@ -44,7 +56,9 @@ impl Engine {
         let path = &configuration.model_path;
         let model = self.read(path, progress, unusable)?;
         check(path, &model, configuration)?;
-        Ok(LoadedEncoder { engine: self, model })
+        let mut loaded = LoadedEncoder { engine: self, model, names: None };
+        loaded.names = loaded.name_finder(configuration)?;
+        Ok(loaded)
     }
 }
 
@@ -71,6 +85,20 @@ fn check(path: &Path, model: &LlamaModel, configuration: &EmbedderConfiguration)
 }
 
 impl LoadedEncoder<'_> {
+    /// The tagger, or `None` if it was trained with another model.
+    fn name_finder(&self, configuration: &EmbedderConfiguration) -> Result<Option<NameFinder>, LocalError> {
+        let (Some(tagger), Ok(pieces)) = (Tagger::new(), WordPieces::open(&configuration.model_path)) else {
+            return Ok(None);
+        };
+        let mut chunker = Chunker::new(tagger::PROBE.to_owned(), configuration.limits.max_chunk_tokens, 0);
+        let mut encoder = self.encoder(configuration)?;
+        let Step::Chunk(chunk) = chunker.step(&mut |word, into| encoder.tokenize(word, into)) else { return Ok(None) };
+        encoder.encode(&chunk.tokens)?;
+        let words = encoder.words(tagger::PROBE, &chunk);
+        let vectors = encoder.word_vectors(&pieces, &words, &chunk.tokens)?;
+        Ok(Tagger::fits(&vectors).then_some(NameFinder { tagger, pieces }))
+    }
+
     /// What one thread works with. The model is shared among them.
     pub(crate) fn encoder(&self, configuration: &EmbedderConfiguration) -> Result<LlamaEncoder<'_>, LocalError> {
         let row_tokens = configuration.limits.max_chunk_tokens;
@@ -82,7 +110,8 @@ impl LoadedEncoder<'_> {
             .with_n_threads(1)
             .with_n_threads_batch(1)
             .with_embeddings(true)
-            .with_pooling_type(LlamaPoolingType::Mean)
+            // The tagger reads the vectors of single tokens, and their mean is quickly computed.
+            .with_pooling_type(LlamaPoolingType::None)
             // The other way of attention is slower for rows as short as sentences are.
             .with_flash_attention_policy(LLAMA_FLASH_ATTN_TYPE_DISABLED)
             .with_no_perf(true);
@@ -94,6 +123,7 @@ impl LoadedEncoder<'_> {
         let vocabulary = self.model.vocab();
         Ok(LlamaEncoder {
             model: &self.model,
+            names: self.names.as_ref(),
             context,
             batch: LlamaBatch::new(row_tokens, 1),
             begin: vocabulary.bos(),
@@ -118,26 +148,58 @@ impl Encoder for LlamaEncoder<'_> {
                 .map_err(|error| internal(format!("a chunk is too long for the engine: {error}")))?;
         }
         self.context.encode(&mut self.batch).map_err(|error| internal(format!("the engine failed: {error}")))?;
-        self.vector()
+        self.vector(row.len() + 2)
+    }
+
+    fn names(&mut self, text: &str, chunk: &Chunk) -> Result<Option<Vec<NamedSpan>>, LocalError> {
+        let Some(NameFinder { tagger, pieces }) = self.names else { return Ok(None) };
+        let words = self.words(text, chunk);
+        let vectors = self.word_vectors(pieces, &words, &chunk.tokens)?;
+        Ok(Some(tagger.names(text, &words, &vectors)))
     }
 }
 
 impl LlamaEncoder<'_> {
-    /// The vector of the last row, brought to length 1.
-    fn vector(&self) -> Result<Vec<f32>, LocalError> {
-        let vector = self
-            .context
-            .embeddings_seq_ith(0)
-            .map_err(|error| internal(format!("the engine gave no vector: {error}")))?;
-        let length = vector.iter().map(|&number| f64::from(number).powi(2)).sum::<f64>().sqrt();
-        if !length.is_finite() || length == 0.0 || vector.len() != DIMENSIONS {
+    /// Output vector of a token of the row that was encoded last.
+    fn token_vector(&self, position: usize) -> Result<&[f32], LocalError> {
+        let found = i32::try_from(position).ok().and_then(|position| self.context.embeddings_ith(position).ok());
+        found
+            .filter(|vector| vector.len() == DIMENSIONS)
+            .ok_or_else(|| internal("the engine gave no vector for a token".to_owned()))
+    }
+
+    /// The mean over the tokens of the row that was encoded last, brought to length 1.
+    fn vector(&self, tokens: usize) -> Result<Vec<f32>, LocalError> {
+        let mut sum = vec![0.0; DIMENSIONS];
+        for position in 0..tokens {
+            for (sum, &number) in sum.iter_mut().zip(self.token_vector(position)?) {
+                *sum += f64::from(number);
+            }
+        }
+        let length = sum.iter().map(|number| number * number).sum::<f64>().sqrt();
+        if !length.is_finite() || length == 0.0 {
             return Err(internal(
                 "the engine gave a vector without a direction; is the model file damaged?".to_owned(),
             ));
         }
         #[allow(clippy::cast_possible_truncation, reason = "the quotient lies between -1 and 1")]
-        let scaled = vector.iter().map(|&number| (f64::from(number) / length) as f32).collect();
+        let scaled = sum.into_iter().map(|number| (number / length) as f32).collect();
         Ok(scaled)
+    }
+
+    fn words(&self, text: &str, chunk: &Chunk) -> Vec<Word> {
+        tagger::words(text, &chunk.words, &chunk.tokens, &|word, into| self.tokenize(word, into))
+    }
+
+    /// The vectors of words that the tagger reads, of the row that was encoded last.
+    fn word_vectors(&self, pieces: &WordPieces, words: &[Word], row: &[i32]) -> Result<Vec<f32>, LocalError> {
+        let first = pieces.vectors(row).map_err(|error| internal(format!("the model file cannot be read: {error}")))?;
+        let mut last = Vec::with_capacity(first.len());
+        for place in 0..row.len() {
+            // The first position is the token that begins every row.
+            last.extend_from_slice(self.token_vector(place + 1)?);
+        }
+        Ok(tagger::word_vectors(words, &first, &last))
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod encoder;
 mod log;
+mod pieces;
 mod sampling;
 mod sequence;
 

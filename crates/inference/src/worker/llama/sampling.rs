@@ -22,8 +22,8 @@ const MIN_P: f32 = 0.05;
 pub(super) struct Sampling {
     settings: Settings,
     chain: LlamaSampler,
+    /// While a tool call is written.
     grammar: Option<LlamaSampler>,
-    is_in_call: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -55,16 +55,13 @@ impl Settings {
 }
 
 impl Sampling {
-    pub(super) fn new(model: &LlamaModel, request: &GenerateRequest) -> Result<Self, LocalError> {
-        let grammar =
-            request.grammar_schema.as_ref().map(|schema| grammar(model, &schema.to_string(), None)).transpose()?;
+    pub(super) fn new(model: &LlamaModel, request: &GenerateRequest) -> Self {
         let settings = Settings {
             vocabulary_size: model.n_vocab(),
             temperature: request.temperature,
             seed: request.seed.unwrap_or_default(),
         };
-        // The quotes and braces of JSON must repeat.
-        Ok(Self { settings, chain: settings.chain(grammar.is_none()), grammar, is_in_call: false })
+        Self { settings, chain: settings.chain(true), grammar: None }
     }
 
     /// From here on a tool call is written, of which `written` stands. Where that is no beginning of what the
@@ -74,11 +71,12 @@ impl Sampling {
         if self.grammar.is_some() {
             return;
         }
-        match grammar(model, &call.schema, Some(call.end)) {
+        match grammar(model, &call.schema, call.end) {
             Ok(mut grammar) => {
                 let tokens = model.vocab().tokenize(written.as_bytes(), false, false);
                 if tokens.into_iter().all(|token| grammar.try_accept(token).is_ok()) {
-                    (self.grammar, self.is_in_call) = (Some(grammar), true);
+                    self.grammar = Some(grammar);
+                    // The quotes and braces of JSON must repeat.
                     self.chain = self.settings.chain(false);
                 }
             }
@@ -87,8 +85,7 @@ impl Sampling {
     }
 
     pub(super) fn end_call(&mut self) {
-        if std::mem::take(&mut self.is_in_call) {
-            self.grammar = None;
+        if self.grammar.take().is_some() {
             self.chain = self.settings.chain(true);
         }
     }
@@ -99,7 +96,7 @@ impl Sampling {
             return Ok(self.chain.sample(context, index));
         };
         match constrained(grammar, &mut self.chain, context, index) {
-            Err(_) if self.is_in_call => {
+            Err(_) => {
                 self.end_call();
                 Ok(self.chain.sample(context, index))
             }
@@ -144,20 +141,18 @@ fn nothing_allowed() -> LocalError {
     LocalError::new(LocalErrorCode::Internal, "the schema allows none of the model's tokens here")
 }
 
-/// A grammar of JSON that satisfies `schema`. `end`: what follows it, with blanks before either.
-fn grammar(model: &LlamaModel, schema: &str, end: Option<&str>) -> Result<LlamaSampler, LocalError> {
+/// A grammar of JSON that satisfies `schema`, and of what follows it, `end`, with blanks before either.
+fn grammar(model: &LlamaModel, schema: &str, end: &str) -> Result<LlamaSampler, LocalError> {
     let invalid = |error: String| {
         LocalError::new(LocalErrorCode::Invalid, format!("the JSON schema cannot be made into a grammar: {error}"))
     };
-    let mut rules = llama_cpp_2::json_schema_to_grammar(schema).map_err(|error| invalid(error.to_string()))?;
-    if let Some(end) = end {
-        let renamed = rules.lines().map(|line| match line.strip_prefix("root ::=") {
-            Some(rest) => format!("tool-call-body ::={rest}\n"),
-            None => format!("{line}\n"),
-        });
-        rules = renamed.collect();
-        let end = if end.is_empty() { String::new() } else { format!(" [ \\t\\n]* \"{end}\"") };
-        rules.push_str(&format!("root ::= [ \\t\\n]* tool-call-body{end}\n"));
-    }
+    let rules = llama_cpp_2::json_schema_to_grammar(schema).map_err(|error| invalid(error.to_string()))?;
+    let renamed = rules.lines().map(|line| match line.strip_prefix("root ::=") {
+        Some(rest) => format!("tool-call-body ::={rest}\n"),
+        None => format!("{line}\n"),
+    });
+    let mut rules: String = renamed.collect();
+    let end = if end.is_empty() { String::new() } else { format!(" [ \\t\\n]* \"{end}\"") };
+    rules.push_str(&format!("root ::= [ \\t\\n]* tool-call-body{end}\n"));
     LlamaSampler::grammar(model, &rules, "root").map_err(|error| invalid(error.to_string()))
 }

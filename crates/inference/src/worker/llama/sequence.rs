@@ -73,7 +73,7 @@ impl Sequence for LlamaSequence<'_> {
     }
 
     fn begin(&mut self, prompt: Vec<i32>, request: &GenerateRequest) -> Result<usize, LocalError> {
-        self.sampling = Some(Sampling::new(self.model, request)?);
+        self.sampling = Some(Sampling::new(self.model, request));
         self.sampled = None;
         self.reads_calls = !request.tools.is_empty();
         let shared = self.tokens.iter().zip(&prompt).take_while(|(a, b)| a == b).count();

@@ -6,6 +6,7 @@ mod owner;
 mod telegram;
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use agentd_chat_platforms::fake::{FakeMessage, FakePlatform, FakePress};
 use agentd_chat_platforms::{Platform, WebhookRequest};
@@ -25,6 +26,8 @@ const OWNER: u32 = 7;
 const MEMBER: u32 = 8;
 const STRANGER: u32 = 9;
 
+/// After which nothing more is expected to be sent.
+const MAX_LOOKS: usize = 200;
 const PUBLIC_URL: &str = "https://agents.example";
 
 /// A daemon with one chat platform, whose agent asks before it writes a file.
@@ -161,9 +164,22 @@ impl Bench {
         self.fake.sent().iter().map(Value::to_string).collect()
     }
 
-    /// How often this was sent.
-    fn count(&self, text: &str) -> usize {
-        self.sent().iter().filter(|sent| sent.contains(text)).count()
+    /// Waits until this was sent so many times. A delivery may still be under way when the daemon has settled.
+    async fn expect_sent(&self, text: &str, times: usize) {
+        let count = || self.sent().iter().filter(|sent| sent.contains(text)).count();
+        for _ in 0..MAX_LOOKS {
+            if count() >= times {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            settle(self.app()).await;
+        }
+        if count() != times {
+            let notifications = self.app().get("/api/notifications").send().await.json();
+            let messages = self.app().get("/api/chat/conversations").send().await.json();
+            let (platform, sent) = (self.fake.platform(), self.sent());
+            panic!("{platform:?}: not {times} times `{text}` in {sent:#?}\n{notifications:#}\n{messages:#}");
+        }
     }
 
     fn written(&self) -> Option<String> {

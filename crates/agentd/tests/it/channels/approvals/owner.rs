@@ -27,8 +27,8 @@ fn id(number: u32) -> Value {
 async fn first_approved_sender_becomes_the_owner_and_is_told() {
     let bench = Bench::start(Platform::Telegram, []).await;
     assert_eq!(owners(&bench).await, (vec![("7".to_owned(), true), ("8".to_owned(), false)], id(OWNER)));
-    assert_eq!(bench.count("You are the owner of this channel"), 1);
-    assert_eq!(bench.count("You are let in"), 2);
+    bench.expect_sent("You are the owner of this channel", 1).await;
+    bench.expect_sent("You are let in", 2).await;
 }
 
 #[tokio::test]
@@ -129,7 +129,7 @@ async fn presses_of_a_sender_are_bounded() {
     settle(bench.app()).await;
     let metrics = bench.app().get("/api/metrics/prometheus").send().await.text().to_owned();
     assert!(metrics.contains("svc_channel_messages_total{outcome=\"rate_limited\"} 20"), "{metrics}");
-    assert_eq!(bench.count("Only the owner of this channel"), 1);
+    bench.expect_sent("Only the owner of this channel", 1).await;
     bench.press(OWNER, OWNER, &question.message_id, &data).await;
     assert_eq!((bench.pending().await.len(), bench.written().as_deref()), (0, Some("x")));
 }

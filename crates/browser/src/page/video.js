@@ -1,0 +1,220 @@
+// Encodes pictures as a video and muxes it into an MP4 file, in a page that reaches nothing. `muxing` is mp4-muxer.
+((muxing) => {
+  // The first one that this Chromium can encode is used. H.264 plays everywhere.
+  const CODECS = [
+    ['avc', 'avc1.640033'],
+    ['avc', 'avc1.420033'],
+    ['vp9', 'vp09.00.51.08'],
+    ['av1', 'av01.0.13M.08'],
+  ];
+  // Chromium's encoders control the rate; text stays sharp with this many bits for each pixel that may change.
+  const BITS_PER_PIXEL = 1.5;
+  const [MIN_BITRATE, MAX_BITRATE] = [1_000_000, 25_000_000];
+  const MAX_QUEUE = 2;
+  // A picture that stays is encoded again this often: some players cannot seek within a longer one.
+  const MAX_PICTURE_MS = 1_000;
+  const KEY_FRAME_INTERVAL_MS = 10_000;
+  const MAX_SOURCE_SIDE = 16_384;
+  // Sides of a video, without its caption. Chroma is stored for two by two pixels.
+  const [MIN_SIDE, MAX_SIDE] = [16, 1_920];
+  const CAPTION = { height: 32, margin: 8, font: '16px system-ui, sans-serif', color: '#ebebeb', ellipsis: '…' };
+  // Bytes of the file that one answer carries.
+  const MAX_ANSWER_BYTES = 8 << 20;
+
+  const even = (side) => Math.max(side & ~1, MIN_SIDE);
+
+  // The largest size of the same shape within bounds, and at most `maxScale` times as large.
+  const fitted = (width, height, maxWidth, maxHeight, maxScale) => {
+    const scale = Math.min(maxWidth / width, maxHeight / height, maxScale);
+    const scaled = (side, bound) => Math.min(Math.max(Math.round(side * scale), 1), bound);
+    return [scaled(width, maxWidth), scaled(height, maxHeight)];
+  };
+
+  class Failure extends Error {
+    constructor(kind, message) {
+      super(message);
+      this.kind = kind;
+    }
+  }
+
+  const decoded = async (base64) => {
+    try {
+      const jpeg = new Blob([Uint8Array.fromBase64(base64)], { type: 'image/jpeg' });
+      const picture = await createImageBitmap(jpeg);
+      if (Math.max(picture.width, picture.height) > MAX_SOURCE_SIDE) throw new Error('it is too large');
+      return picture;
+    } catch (error) {
+      throw new Failure('picture', error.message);
+    }
+  };
+
+  const supported = async (size, framesPerSecond) => {
+    const pixels = size.width * size.height * framesPerSecond;
+    const bitrate = Math.min(Math.max(Math.round(pixels * BITS_PER_PIXEL), MIN_BITRATE), MAX_BITRATE);
+    for (const [name, codec] of CODECS) {
+      const config = {
+        codec, ...size, bitrate, bitrateMode: 'variable', framerate: framesPerSecond, latencyMode: 'quality',
+        ...(name === 'avc' && { avc: { format: 'avc' } }),
+      };
+      if ((await VideoEncoder.isConfigSupported(config)).supported) return { name, config };
+    }
+    throw new Failure('encoder', 'this Chromium encodes neither H.264 nor VP9 nor AV1');
+  };
+
+  // The words that fit, cut between what a reader sees as letters.
+  const shortened = (context, caption, room) => {
+    const fits = (text) => context.measureText(text).width <= room;
+    if (fits(caption)) return caption;
+    const letters = Array.from(new Intl.Segmenter().segment(caption), ({ segment }) => segment);
+    let [shown, cut] = [0, letters.length];
+    while (cut - shown > 1) {
+      const middle = (shown + cut) >> 1;
+      if (fits(letters.slice(0, middle).join('') + CAPTION.ellipsis)) shown = middle;
+      else cut = middle;
+    }
+    return letters.slice(0, shown).join('') + CAPTION.ellipsis;
+  };
+
+  class Video {
+    constructor({ framesPerSecond, maxPictures, hasCaptions }) {
+      Object.assign(this, { framesPerSecond, maxPictures });
+      this.captionHeight = hasCaptions ? CAPTION.height : 0;
+      // What was written and not fetched yet: bytes with their place in the file.
+      this.pieces = [];
+      // When the picture on the canvas began; null before the first one.
+      this.from = null;
+      this.nextKeyFrame = 0;
+      this.failed = new Promise((_, fail) => { this.fail = fail; });
+      this.failed.catch(() => {});
+    }
+
+    // The first picture decides the size.
+    async begin(picture) {
+      const [width, height] = fitted(picture.width, picture.height, MAX_SIDE, MAX_SIDE, 1).map(even);
+      Object.assign(this, { width, height });
+      this.canvas = new OffscreenCanvas(width, height + this.captionHeight);
+      this.context = this.canvas.getContext('2d', { alpha: false, willReadFrequently: true });
+      const size = { width: this.canvas.width, height: this.canvas.height };
+      const { name, config } = await supported(size, this.framesPerSecond);
+      const onData = (bytes, position) => this.pieces.push({ bytes: bytes.slice(), position });
+      this.muxer = new muxing.Muxer({
+        target: new muxing.StreamTarget({ onData }),
+        video: { codec: name, ...size },
+        // What a player needs first stands first.
+        fastStart: { expectedVideoChunks: this.maxPictures },
+      });
+      this.encoder = new VideoEncoder({
+        output: (chunk, meta) => {
+          try {
+            this.muxer.addVideoChunk(chunk, meta);
+          } catch (error) {
+            this.fail(new Failure('encoder', error.message));
+          }
+        },
+        error: (error) => this.fail(new Failure('encoder', error.message)),
+      });
+      this.encoder.configure(config);
+    }
+
+    draw(picture, caption) {
+      const { context, width, height } = this;
+      context.fillStyle = '#000';
+      context.fillRect(0, 0, this.canvas.width, this.canvas.height);
+      if (even(picture.width) === width && even(picture.height) === height) {
+        // At most a row and a column do not fit.
+        context.drawImage(picture, 0, 0);
+        if (this.captionHeight > 0) context.fillRect(0, height, width, this.captionHeight);
+      } else {
+        const size = fitted(picture.width, picture.height, width, height, Infinity);
+        const [left, top] = [Math.floor((width - size[0]) / 2), Math.floor((height - size[1]) / 2)];
+        context.imageSmoothingQuality = 'high';
+        context.drawImage(picture, left, top, ...size);
+      }
+      if (this.captionHeight > 0 && caption) {
+        context.font = CAPTION.font;
+        context.fillStyle = CAPTION.color;
+        context.textBaseline = 'middle';
+        const words = shortened(context, caption, width - 2 * CAPTION.margin);
+        context.fillText(words, CAPTION.margin, height + CAPTION.height / 2);
+      }
+    }
+
+    async encode(from, duration) {
+      const isKey = from >= this.nextKeyFrame;
+      if (isKey) this.nextKeyFrame = from + KEY_FRAME_INTERVAL_MS;
+      const frame = new VideoFrame(this.canvas, { timestamp: from * 1_000, duration: duration * 1_000 });
+      this.encoder.encode(frame, { keyFrame: isKey });
+      frame.close();
+      while (this.encoder.encodeQueueSize > MAX_QUEUE) {
+        const taken = new Promise((done) => this.encoder.addEventListener('dequeue', done, { once: true }));
+        await Promise.race([taken, this.failed]);
+      }
+    }
+
+    // Encodes what is on the canvas until `end`, and repeats it as often as that takes.
+    async encodeUntil(end) {
+      while (this.from < end) {
+        const duration = Math.min(end - this.from, MAX_PICTURE_MS);
+        await this.encode(this.from, duration);
+        this.from += duration;
+      }
+    }
+
+    async show(base64, caption, at) {
+      const picture = await decoded(base64);
+      if (this.from === null) {
+        await this.begin(picture);
+        this.from = 0;
+      } else {
+        // Each picture has a time of its own.
+        await this.encodeUntil(Math.max(at, this.from + 1));
+      }
+      this.draw(picture, caption);
+      picture.close();
+    }
+
+    async finish(end) {
+      if (this.from === null) throw new Failure('empty', 'there is no picture to make a video of');
+      const rest = Math.max(end - this.from, 2);
+      const tail = rest % MAX_PICTURE_MS || MAX_PICTURE_MS;
+      await this.encodeUntil(this.from + rest - tail);
+      // The muxer takes the last picture to last as long as the one before it.
+      await this.encode(this.from, tail / 2);
+      await this.encode(this.from + tail / 2, tail / 2);
+      await Promise.race([this.encoder.flush(), this.failed]);
+      this.encoder.close();
+      this.muxer.finalize();
+    }
+
+    // Some of what was written; whoever asks asks again while there is more.
+    take() {
+      const taken = [];
+      let left = MAX_ANSWER_BYTES;
+      while (left > 0 && this.pieces.length > 0) {
+        const piece = this.pieces[0];
+        const bytes = piece.bytes.subarray(0, left);
+        left -= bytes.length;
+        taken.push([piece.position, bytes.toBase64()]);
+        if (bytes.length === piece.bytes.length) this.pieces.shift();
+        else Object.assign(piece, { bytes: piece.bytes.subarray(bytes.length), position: piece.position + bytes.length });
+      }
+      return { pieces: taken, is_more: this.pieces.length > 0 };
+    }
+  }
+
+  let video;
+  const answered = async (work) => {
+    try {
+      await work();
+      return video.take();
+    } catch (error) {
+      return { failure: { kind: error.kind ?? 'encoder', message: String(error.message).slice(0, 300) } };
+    }
+  };
+  return {
+    begin: (options) => answered(() => { video = new Video(options); }),
+    show: (base64, caption, at) => answered(() => video.show(base64, caption, at)),
+    finish: (end) => answered(() => video.finish(end)),
+    take: () => answered(() => {}),
+  };
+})

@@ -1,0 +1,166 @@
+//! Pictures as a video: JPEG in, MP4 out, encoded by a Chromium of its own (WebCodecs).
+//!
+//! Invariants
+//! - That Chromium has no profile, no proxy that leads anywhere, and one page, whose policy permits no request and no
+//!   origin. It lives as long as its encoder, so that the end of the session that is shown does not end the video.
+//! - Each picture is encoded as it comes. One picture is on its way to the page at a time; what was muxed is fetched
+//!   after each, in pieces, and written to the output, up to a number of bytes.
+//! - A picture is shown from the time that was given until the next one, so that a video lasts as long as what it shows.
+//! - The first picture decides the size; others are fitted into it.
+//! - What a player needs first stands first in the file.
+//! - The codec is H.264 where this Chromium encodes it, else VP9 or AV1 (`page/video.js`).
+//!
+//! Deliberately absent: sound, other containers, and where pictures are from.
+
+mod encoder_page;
+mod error;
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_process::Spawner;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::error::millis;
+use crate::{Browser, BrowserLimits, BrowserOptions, ProxyEndpoint};
+use encoder_page::EncoderPage;
+pub use error::VideoError;
+
+/// Larger pictures are refused before they are sent.
+const MAX_PICTURE_BYTES: usize = 16 << 20;
+/// An address that no connection can be made to.
+const NO_PROXY: ([u8; 4], u16) = ([255, 255, 255, 255], 1);
+
+/// Settings of a video.
+#[derive(Debug, Clone, Copy)]
+pub struct VideoOptions {
+    /// Maximum number of pictures a second.
+    pub frames_per_second: u8,
+    /// Maximum duration; the beginning of the file is laid out for it.
+    pub max_duration: Duration,
+    /// Maximum size of the file.
+    pub max_bytes: u64,
+    /// Whether there is a line of text below the pictures.
+    pub has_captions: bool,
+}
+
+/// A video under way. Dropping it ends its Chromium.
+#[derive(Debug)]
+pub struct VideoEncoder {
+    page: EncoderPage,
+    browser: Browser,
+    output: Output,
+    /// Start of the last picture.
+    shown_at: Duration,
+}
+
+impl VideoEncoder {
+    /// Starts a Chromium for a video that is written to an empty file. Without `executable` the program is looked for.
+    ///
+    /// # Errors
+    /// Chromium is not there or does not start, or this program was built without the muxer.
+    pub async fn start(
+        executable: Option<PathBuf>,
+        spawner: Spawner,
+        file: File,
+        options: VideoOptions,
+    ) -> Result<Self, VideoError> {
+        let browser_options = BrowserOptions {
+            executable,
+            proxy: Some(ProxyEndpoint { address: NO_PROXY.into(), credential: None }),
+            limits: BrowserLimits { tabs: 1, renderers: 2, ..BrowserLimits::default() },
+            ..BrowserOptions::default()
+        };
+        let browser = Browser::new(browser_options, spawner);
+        let page = EncoderPage::open(&browser).await?;
+        browser.lower_priority().await;
+        let encoder = Self {
+            page,
+            browser,
+            output: Output { file: Arc::new(file), max_bytes: options.max_bytes },
+            shown_at: Duration::ZERO,
+        };
+        let frames_per_second = options.frames_per_second.max(1);
+        // Besides those that come, one a second where nothing changes, and the halves of the last one.
+        let seconds = options.max_duration.as_secs().saturating_add(2);
+        let max_pictures = seconds.saturating_mul(u64::from(frames_per_second) + 1);
+        let arguments = json!({
+            "framesPerSecond": frames_per_second, "maxPictures": max_pictures, "hasCaptions": options.has_captions,
+        });
+        encoder.call("begin", &[arguments], Duration::ZERO).await?;
+        Ok(encoder)
+    }
+
+    /// Shows a picture from `at` on, which is later than the one before. The first one is shown from the beginning.
+    ///
+    /// # Errors
+    /// It cannot be read, the video gets too large, or Chromium has ended. After [`VideoError::Picture`] others can be
+    /// shown.
+    pub async fn show(&mut self, jpeg: &[u8], caption: &str, at: Duration) -> Result<(), VideoError> {
+        if jpeg.len() > MAX_PICTURE_BYTES {
+            return Err(VideoError::Picture(format!("it has more than {MAX_PICTURE_BYTES} bytes")));
+        }
+        let arguments = [json!(STANDARD.encode(jpeg)), json!(caption), json!(millis(at))];
+        self.call("show", &arguments, at.saturating_sub(self.shown_at)).await?;
+        self.shown_at = at;
+        Ok(())
+    }
+
+    /// Ends the video at `end` and its Chromium with it.
+    ///
+    /// # Errors
+    /// Nothing was shown, the video gets too large, or Chromium has ended.
+    pub async fn finish(self, end: Duration) -> Result<File, VideoError> {
+        self.call("finish", &[json!(millis(end))], end.saturating_sub(self.shown_at)).await?;
+        let Self { page, browser, output, .. } = self;
+        drop(page);
+        browser.close().await;
+        Arc::into_inner(output.file).ok_or_else(|| std::io::Error::other("its file is still in use").into())
+    }
+
+    /// Calls a function of the page, and writes what was muxed meanwhile. `lasting` is how much video it encodes.
+    async fn call(&self, function: &'static str, arguments: &[Value], lasting: Duration) -> Result<(), VideoError> {
+        let mut answer = self.page.call(function, arguments, lasting).await?;
+        loop {
+            self.output.write(answer.pieces).await?;
+            if !answer.is_more {
+                return Ok(());
+            }
+            answer = self.page.call("take", &[], Duration::ZERO).await?;
+        }
+    }
+}
+
+/// The file, and how large it may become.
+#[derive(Debug)]
+struct Output {
+    file: Arc<File>,
+    max_bytes: u64,
+}
+
+/// Bytes and their place in the file.
+type Piece = (u64, Vec<u8>);
+
+impl Output {
+    async fn write(&self, pieces: Vec<Piece>) -> Result<(), VideoError> {
+        let end = |(position, bytes): &Piece| position.saturating_add(bytes.len() as u64);
+        if pieces.iter().any(|piece| end(piece) > self.max_bytes) {
+            return Err(VideoError::TooLarge { limit: self.max_bytes });
+        }
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        let file = Arc::clone(&self.file);
+        let write = move || pieces.iter().try_for_each(|(position, bytes)| file.write_all_at(bytes, *position));
+        let written = tokio::task::spawn_blocking(write).await.map_err(std::io::Error::other).flatten();
+        Ok(written?)
+    }
+}
+
+#[cfg(test)]
+mod chromium_tests;

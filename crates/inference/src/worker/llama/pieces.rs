@@ -1,0 +1,74 @@
+//! Input vectors of word pieces, before the first layer. Read from the model file, since the engine does not expose
+//! them.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+
+use crate::embedder::DIMENSIONS;
+use crate::gguf::tensors::{Table, open_tables};
+
+/// Epsilon of layer normalization in the model.
+const EPSILON: f64 = 1e-12;
+
+/// The rows of the vocabulary stay in the file: a chunk needs a few hundred of 30,000.
+#[derive(Debug)]
+pub(super) struct WordPieces {
+    table: Table,
+    /// Of the only kind of text there is.
+    kind: Vec<f32>,
+    scale: Vec<f32>,
+    shift: Vec<f32>,
+}
+
+impl WordPieces {
+    /// # Errors
+    /// The file cannot be read, or is not that of a BERT with [`DIMENSIONS`] dimensions.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let names = ["token_embd.weight", "token_types.weight", "token_embd_norm.weight", "token_embd_norm.bias"];
+        let [table, kinds, scale, shift] = open_tables(path, names)?;
+        if [&table, &kinds, &scale, &shift].into_iter().any(|table| table.columns() != DIMENSIONS) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let first = |table: &Table| {
+            let mut row = Vec::new();
+            table.read_row(0, &mut row).map(|()| row)
+        };
+        Ok(Self { kind: first(&kinds)?, scale: first(&scale)?, shift: first(&shift)?, table })
+    }
+
+    /// [`DIMENSIONS`] numbers for each token: its row, normalized as the model does it, without its position.
+    ///
+    /// # Errors
+    /// The file cannot be read any more.
+    pub(super) fn vectors(&self, row: &[i32]) -> io::Result<Vec<f32>> {
+        let mut known: HashMap<i32, usize> = HashMap::new();
+        let mut vectors = Vec::with_capacity(row.len() * DIMENSIONS);
+        for token in row {
+            let at = vectors.len();
+            if let Some(&earlier) = known.get(token) {
+                vectors.extend_from_within(earlier..earlier + DIMENSIONS);
+                continue;
+            }
+            let index = u64::try_from(*token).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+            self.table.read_row(index, &mut vectors)?;
+            self.normalize(&mut vectors[at..]);
+            known.insert(*token, at);
+        }
+        Ok(vectors)
+    }
+
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "means of a few hundred numbers")]
+    fn normalize(&self, vector: &mut [f32]) {
+        for (number, kind) in vector.iter_mut().zip(&self.kind) {
+            *number += kind;
+        }
+        let count = vector.len() as f64;
+        let mean = vector.iter().map(|&number| f64::from(number)).sum::<f64>() / count;
+        let variance = vector.iter().map(|&number| (f64::from(number) - mean).powi(2)).sum::<f64>() / count;
+        let deviation = (variance + EPSILON).sqrt();
+        for ((number, scale), shift) in vector.iter_mut().zip(&self.scale).zip(&self.shift) {
+            *number = ((f64::from(*number) - mean) / deviation) as f32 * scale + shift;
+        }
+    }
+}

@@ -1,0 +1,8 @@
+/** What an editor colours and indents by; `text` is plain prose or an unknown format. */
+export type EditorLanguage = 'python' | 'json' | 'markdown' | 'text';
+
+const EXTENSIONS: Record<string, EditorLanguage> = { py: 'python', pyi: 'python', json: 'json', md: 'markdown', markdown: 'markdown' };
+
+export function languageOfFile(name: string): EditorLanguage {
+  return EXTENSIONS[name.toLowerCase().split('.').pop() ?? ''] ?? 'text';
+}
