@@ -47,6 +47,11 @@ impl TraceId {
     pub fn new(number: u128) -> Self {
         Self(number.max(1).to_be_bytes())
     }
+
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0
+    }
 }
 
 impl SpanId {
@@ -54,6 +59,11 @@ impl SpanId {
     #[must_use]
     pub fn new(number: u64) -> Self {
         Self(number.max(1).to_be_bytes())
+    }
+
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 8] {
+        self.0
     }
 
     /// Reads 16 lower-case hex digits that are not all zero.

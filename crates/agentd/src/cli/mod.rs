@@ -140,7 +140,7 @@ fn run(cli: Cli) -> Result<ExitCode, Box<dyn std::error::Error>> {
 
 fn read_config(file: Option<&Path>, source: ConfigSource) -> Result<Config, ConfigError> {
     let file = ConfigSource::from_file(file)?;
-    Config::from_source(source.or(file))
+    Config::from_source(source.with_environment().or(file))
 }
 
 /// Runs a command that waits.

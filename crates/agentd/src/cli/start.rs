@@ -5,7 +5,8 @@ use std::io::{ErrorKind, Write};
 use std::time::Duration;
 
 use agentd_base::{Clock, Entropy};
-use tracing::Level;
+use agentd_telemetry::LogRecords;
+use tracing::{Level, Metadata};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
@@ -21,24 +22,26 @@ const IDLE_THREAD: Duration = Duration::from_millis(100);
 
 pub(super) fn serve(config: Config) -> Result<(), Box<dyn Error>> {
     lifecycle::share_allocator_arenas();
-    start_log(&config)?;
+    let records = LogRecords::new(config.telemetry.as_ref());
+    start_log(&config, &records)?;
     log_config_file(&config);
     let runtime = tokio::runtime::Builder::new_multi_thread().thread_keep_alive(IDLE_THREAD).enable_all().build()?;
-    let outcome = runtime.block_on(lifecycle::run(config, Clock::system(), Entropy::system()));
+    let outcome = runtime.block_on(lifecycle::run(config, records, Clock::system(), Entropy::system()));
     // Whatever still blocks a thread must not keep a drained daemon from ending.
     runtime.shutdown_timeout(Duration::from_secs(1));
     outcome.map_err(Into::into)
 }
 
-fn start_log(config: &Config) -> Result<(), Box<dyn Error>> {
+fn start_log(config: &Config, records: &LogRecords) -> Result<(), Box<dyn Error>> {
     let filter: tracing_subscriber::EnvFilter = config.log.parse()?;
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let lines = match config.log_format {
         LogFormat::Text => lines.with_ansi(Style::of_stderr().is_coloured()).boxed(),
         LogFormat::Json => lines.json().boxed(),
     };
-    let lines = lines.with_filter(filter_fn(|metadata| is_fit_for_the_log(metadata.target(), *metadata.level())));
-    tracing_subscriber::registry().with(lines).with(filter).try_init()?;
+    let is_fit: fn(&Metadata<'_>) -> bool = |metadata| is_fit_for_the_log(metadata.target(), *metadata.level());
+    let lines = lines.with_filter(filter_fn(is_fit));
+    tracing_subscriber::registry().with(lines).with(records.layer(is_fit)).with(filter).try_init()?;
     Ok(())
 }
 

@@ -165,7 +165,6 @@ pub async fn wire(
     if let Some(exchange) = &config.exchange {
         settings.policy().set_exchange(Arc::clone(exchange));
     }
-    collector::start_export(context, &settings);
     let options = AuthOptions {
         api_key_required: config.api_key_required,
         listens_beyond_loopback: !address.ip().is_loopback(),
@@ -305,6 +304,7 @@ pub async fn wire(
     let bootstrap = Arc::new(Bootstrap(auth.clone()));
     let checks: Vec<Arc<dyn HealthCheck>> = vec![Arc::new(memory.clone())];
     let monitoring = Monitoring::new(context, readiness.clone(), bootstrap, checks, sources);
+    collector::start_export(context, &settings, config.telemetry.as_ref(), monitoring.metrics());
     let alert_sources = AlertSources {
         settings: settings.clone(),
         rollups: rollups.clone(),

@@ -5,6 +5,7 @@
 //! at once, each with the name under which it was given.
 
 mod places;
+mod secrets;
 mod source;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -15,11 +16,12 @@ use std::time::Duration;
 use agentd_base::Secret;
 use agentd_inference::embedder::Embedder;
 use agentd_net::Exchange;
-use agentd_otlp::{Collector, parse_collector};
+use agentd_telemetry::{DaemonOptions, TelemetryConfig};
 use agentd_web::TrustedProxies;
 use url::Url;
 
 pub use places::user_config_dir;
+use secrets::SecretSource;
 pub use source::ConfigSource;
 
 /// The valid configuration of a daemon.
@@ -46,8 +48,8 @@ pub struct Config {
     pub log: String,
     pub log_format: LogFormat,
     pub bootstrap_api_key_file: Option<PathBuf>,
-    /// Where spans go; `None`: nowhere.
-    pub otlp: Option<Collector>,
+    /// Where traces, metrics and logs go; `None`: nowhere.
+    pub telemetry: Option<TelemetryConfig>,
     /// Directory that is searched for models after `models/` of the data directory.
     pub models_dir: Option<PathBuf>,
     /// `None`: the one that `make models` fetches; see [`Self::embedding_model_paths`].
@@ -97,7 +99,7 @@ impl Config {
     /// Every value that is not valid, with the name under which it was given.
     pub fn from_source(source: ConfigSource) -> Result<Self, ConfigError> {
         let mut problems = Vec::new();
-        let otlp = collector(&source, &mut problems);
+        let telemetry = telemetry(&source, &mut problems);
         let host = match source.host.as_deref() {
             None => IpAddr::V4(Ipv4Addr::LOCALHOST),
             Some("localhost") => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -128,7 +130,13 @@ impl Config {
             problems.push("SVC_DATA_DIR is not set, and neither is HOME; name a directory for the data".to_owned());
             PathBuf::new()
         });
-        let database_url = source.database_url.filter(|url| !url.is_empty());
+        let database_url = SecretSource {
+            variable: "SVC_DATABASE_URL",
+            value: source.database_url.as_ref(),
+            file: source.database_url_file.as_deref(),
+            credential: "database_url",
+        };
+        let database_url = database_url.read(source.credentials_dir.as_deref(), &mut problems);
         if let Some(url) = &database_url
             && !["postgres://", "postgresql://"].iter().any(|scheme| url.expose().starts_with(scheme))
         {
@@ -237,7 +245,7 @@ impl Config {
             log,
             log_format,
             bootstrap_api_key_file: source.bootstrap_api_key_file,
-            otlp,
+            telemetry,
             models_dir: source.models_dir,
             embedding_model: source.embedding_model,
             browser_path: source.browser_path,
@@ -340,21 +348,26 @@ fn is_log_filter(text: &str) -> bool {
         && text.split(',').map(str::trim).filter(|part| !part.is_empty()).all(is_meant)
 }
 
-/// Where spans go. Headers and the switch for contents mean nothing without an address.
-fn collector(source: &ConfigSource, problems: &mut Vec<String>) -> Option<Collector> {
+/// Where traces, metrics and logs go. Headers and the switch for contents mean nothing without an address.
+fn telemetry(source: &ConfigSource, problems: &mut Vec<String>) -> Option<TelemetryConfig> {
     let content = source.otlp_content.as_deref().unwrap_or_default();
-    let keeps_content = switch(content).unwrap_or_else(|| {
+    let includes_content = switch(content).unwrap_or_else(|| {
         problems.push(format!("SVC_OTLP_CONTENT is `{content}`; it must be true or false"));
         false
     });
-    let endpoint = source.otlp_endpoint.as_deref().map(str::trim).filter(|text| !text.is_empty())?;
-    match parse_collector(endpoint, source.otlp_headers.as_ref(), keeps_content) {
-        Ok(collector) => Some(collector),
-        Err(more) => {
-            problems.extend(more);
-            None
-        }
-    }
+    let headers = SecretSource {
+        variable: "SVC_OTLP_HEADERS",
+        value: source.otlp_headers.as_ref(),
+        file: source.otlp_headers_file.as_deref(),
+        credential: "otlp_headers",
+    };
+    let headers = headers.read(source.credentials_dir.as_deref(), problems);
+    let endpoint = source.otlp_endpoint.as_deref().map(str::trim).filter(|text| !text.is_empty());
+    let options = DaemonOptions { endpoint, headers: headers.as_ref(), includes_content };
+    TelemetryConfig::parse(&options, &source.otel).unwrap_or_else(|more| {
+        problems.extend(more);
+        None
+    })
 }
 
 /// As people write it in variables; empty is as if it were not there.

@@ -5,11 +5,13 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use agentd_base::Secret;
+use agentd_telemetry::Variables;
 use clap::Args;
 use serde::{Deserialize, Deserializer};
 
 use super::ConfigError;
 use super::places::default_files;
+use super::secrets::credentials_directory;
 use crate::runtime::read_trusted;
 
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -33,6 +35,9 @@ pub struct ConfigSource {
     /// `postgres://user:password@host/database`; without it an embedded SQLite file
     #[arg(long, env = "SVC_DATABASE_URL", global = true, hide_env_values = true, value_parser = parse_secret)]
     pub database_url: Option<Secret>,
+    /// File that holds the database URL
+    #[arg(long, env = "SVC_DATABASE_URL_FILE", global = true)]
+    pub database_url_file: Option<PathBuf>,
     /// Ask for an API key from the start: nothing is open until the first one exists
     #[arg(long, env = "SVC_API_KEY_REQUIRED", global = true, num_args = 0..=1, default_missing_value = "true")]
     #[serde(default, deserialize_with = "as_text")]
@@ -71,12 +76,15 @@ pub struct ConfigSource {
     /// Program of Chromium [default: the one that is installed]
     #[arg(long, env = "SVC_BROWSER_PATH", global = true)]
     pub browser_path: Option<PathBuf>,
-    /// Collector that spans go to, such as http://localhost:4318
+    /// Collector that traces go to, such as http://localhost:4318 (see also OTEL_EXPORTER_OTLP_ENDPOINT)
     #[arg(long, env = "SVC_OTLP_ENDPOINT", global = true)]
     pub otlp_endpoint: Option<String>,
     /// Headers for the collector: key=value,key=value
     #[arg(long, env = "SVC_OTLP_HEADERS", global = true, hide_env_values = true, value_parser = parse_secret)]
     pub otlp_headers: Option<Secret>,
+    /// File that holds the headers for the collector
+    #[arg(long, env = "SVC_OTLP_HEADERS_FILE", global = true)]
+    pub otlp_headers_file: Option<PathBuf>,
     /// Spans also hold what was said
     #[arg(long, env = "SVC_OTLP_CONTENT", global = true, num_args = 0..=1, default_missing_value = "true")]
     #[serde(default, deserialize_with = "as_text")]
@@ -93,6 +101,14 @@ pub struct ConfigSource {
     #[arg(skip)]
     #[serde(skip)]
     pub file: Option<PathBuf>,
+    /// The standard variables of OpenTelemetry.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub otel: Variables,
+    /// Directory of the credentials that systemd loaded.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub credentials_dir: Option<PathBuf>,
 }
 
 /// A number or a switch of the file, as the same value is written in a variable.
@@ -132,14 +148,22 @@ impl ConfigSource {
         Ok(Self { file: Some(path.clone()), ..source.with_paths_below(path.parent().unwrap_or(Path::new("/"))) })
     }
 
+    /// Adds what other programs define in the environment: the variables of OpenTelemetry and systemd's credentials.
+    #[must_use]
+    pub fn with_environment(self) -> Self {
+        Self { otel: Variables::from_env(), credentials_dir: credentials_directory(), ..self }
+    }
+
     /// Resolves relative paths against a directory, so that they do not depend on where a command is run.
     fn with_paths_below(mut self, directory: &Path) -> Self {
         for path in [
             &mut self.data_dir,
+            &mut self.database_url_file,
             &mut self.secret_key_file,
             &mut self.models_dir,
             &mut self.embedding_model,
             &mut self.browser_path,
+            &mut self.otlp_headers_file,
             &mut self.bootstrap_api_key_file,
         ] {
             if let Some(path) = path.as_mut().filter(|path| !path.as_os_str().is_empty()) {
@@ -152,11 +176,21 @@ impl ConfigSource {
     /// These values, and those of `fallback` where there is none.
     #[must_use]
     pub fn or(self, fallback: Self) -> Self {
+        // A secret and the file that holds it are one value.
+        let (database_url, database_url_file) = match (self.database_url, self.database_url_file) {
+            (None, None) => (fallback.database_url, fallback.database_url_file),
+            own => own,
+        };
+        let (otlp_headers, otlp_headers_file) = match (self.otlp_headers, self.otlp_headers_file) {
+            (None, None) => (fallback.otlp_headers, fallback.otlp_headers_file),
+            own => own,
+        };
         Self {
             host: self.host.or(fallback.host),
             port: self.port.or(fallback.port),
             data_dir: self.data_dir.or(fallback.data_dir),
-            database_url: self.database_url.or(fallback.database_url),
+            database_url,
+            database_url_file,
             api_key_required: self.api_key_required.or(fallback.api_key_required),
             cors_origins: self.cors_origins.or(fallback.cors_origins),
             allowed_hosts: self.allowed_hosts.or(fallback.allowed_hosts),
@@ -170,10 +204,13 @@ impl ConfigSource {
             embedding_model: self.embedding_model.or(fallback.embedding_model),
             browser_path: self.browser_path.or(fallback.browser_path),
             otlp_endpoint: self.otlp_endpoint.or(fallback.otlp_endpoint),
-            otlp_headers: self.otlp_headers.or(fallback.otlp_headers),
+            otlp_headers,
+            otlp_headers_file,
             otlp_content: self.otlp_content.or(fallback.otlp_content),
             program: self.program.or(fallback.program),
             file: self.file.or(fallback.file),
+            otel: self.otel,
+            credentials_dir: self.credentials_dir,
             bootstrap_api_key_file: self.bootstrap_api_key_file.or(fallback.bootstrap_api_key_file),
         }
     }

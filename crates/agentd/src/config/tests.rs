@@ -151,3 +151,53 @@ fn an_origin_is_what_a_browser_writes() {
         assert!(Config::from_source(source).is_err(), "{base_url}");
     }
 }
+
+#[test]
+fn secret_of_the_higher_source_hides_both_forms_of_the_lower() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("url");
+    std::fs::write(&file, "postgres://db.example/from-file\n").unwrap();
+    let by_file = ConfigSource { database_url_file: Some(file), ..ConfigSource::default() };
+    let by_value = ConfigSource {
+        database_url: Some(Secret::new("postgres://db.example/value".into())),
+        ..ConfigSource::default()
+    };
+    for (source, expected) in [
+        (by_file.clone().or(by_value.clone()), "postgres://db.example/from-file"),
+        (by_value.clone().or(by_file.clone()), "postgres://db.example/value"),
+    ] {
+        let url = Config::from_source(source).unwrap().database_url.unwrap();
+        assert_eq!(url.expose(), expected);
+    }
+    let both = ConfigSource { database_url: by_value.database_url, ..by_file };
+    let problems = Config::from_source(both).unwrap_err().0;
+    assert!(problems[0].contains("both set"), "{problems:?}");
+}
+
+#[test]
+fn credentials_of_systemd_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("database_url"), "mysql://s3cret").unwrap();
+    std::fs::write(folder.path().join("otlp_headers"), "s3cret").unwrap();
+    let source = ConfigSource {
+        credentials_dir: Some(folder.path().to_path_buf()),
+        otlp_endpoint: Some("http://localhost:4318".into()),
+        ..ConfigSource::default()
+    };
+    let problems = Config::from_source(source).unwrap_err().0;
+    for name in ["SVC_DATABASE_URL must begin with", "SVC_OTLP_HEADERS: "] {
+        assert!(problems.iter().any(|problem| problem.contains(name)), "{name} in {problems:?}");
+    }
+    assert!(!problems.iter().any(|problem| problem.contains("s3cret")), "{problems:?}");
+}
+
+#[test]
+fn standard_variables_of_opentelemetry_are_read() {
+    let variables =
+        |list: &[(&str, &str)]| ConfigSource { otel: list.iter().copied().collect(), ..ConfigSource::default() };
+    assert!(Config::from_source(variables(&[])).unwrap().telemetry.is_none());
+    let all = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318"), ("OTEL_SERVICE_NAME", "ada")];
+    assert!(Config::from_source(variables(&all)).unwrap().telemetry.is_some());
+    let problems = Config::from_source(variables(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "nowhere")])).unwrap_err().0;
+    assert!(problems[0].contains("OTEL_EXPORTER_OTLP_ENDPOINT"), "{problems:?}");
+}

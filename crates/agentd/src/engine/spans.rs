@@ -7,7 +7,7 @@
 use agentd_base::Timestamp;
 use agentd_base::trace::{SpanId, TraceContext};
 use agentd_llm::{FinishReason, ModelMessage};
-use agentd_otlp::{Attribute, Span, SpanKind};
+use agentd_telemetry::{KeyValue, Span, SpanKind, number, text_list};
 use serde_json::{Value, json};
 
 use super::call::CallOptions;
@@ -36,6 +36,10 @@ fn provider_name(provider: &str) -> &str {
     }
 }
 
+fn text(key: &'static str, value: &str) -> KeyValue {
+    KeyValue::new(key, value.to_owned())
+}
+
 fn beginning(text: &str, characters: usize) -> String {
     text.chars().take(characters).collect()
 }
@@ -52,24 +56,24 @@ impl EngineState {
         self.context.tracer.record(|| {
             let name = agent.map_or_else(|| session.agent_id.to_string(), |agent| agent.svc_name.clone());
             let mut attributes = vec![
-                ("gen_ai.operation.name", "invoke_agent".into()),
-                ("gen_ai.provider.name", provider_name(&session.provider).into()),
-                ("gen_ai.request.model", session.model.as_str().into()),
-                ("gen_ai.agent.id", session.agent_id.as_str().into()),
-                ("gen_ai.agent.name", name.as_str().into()),
-                ("agentd.session.id", session.id.as_str().into()),
-                ("agentd.origin", session.origin.source().into()),
-                ("agentd.status", status.as_str().into()),
+                text("gen_ai.operation.name", "invoke_agent"),
+                text("gen_ai.provider.name", provider_name(&session.provider)),
+                text("gen_ai.request.model", &session.model),
+                text("gen_ai.agent.id", session.agent_id.as_str()),
+                text("gen_ai.agent.name", &name),
+                text("agentd.session.id", session.id.as_str()),
+                text("agentd.origin", session.origin.source()),
+                text("agentd.status", status.as_str()),
             ];
             if let Some(conversation) = &session.conversation_id {
-                attributes.push(("gen_ai.conversation.id", conversation.as_str().into()));
+                attributes.push(text("gen_ai.conversation.id", conversation.as_str()));
             }
             if let Some((input_tokens, output_tokens)) = spent {
-                attributes.push(("gen_ai.usage.input_tokens", input_tokens.into()));
-                attributes.push(("gen_ai.usage.output_tokens", output_tokens.into()));
+                attributes.push(number("gen_ai.usage.input_tokens", input_tokens));
+                attributes.push(number("gen_ai.usage.output_tokens", output_tokens));
             }
             if let Some(code) = code {
-                attributes.push(("error.type", code.into()));
+                attributes.push(text("error.type", code));
             }
             Span {
                 place: session.trace.turn(),
@@ -90,27 +94,26 @@ impl EngineState {
         let (Some(started_at), Some(ended_at)) = (attempt.began_at, attempt.ended_at) else { return };
         self.context.tracer.record(|| {
             let usage = &attempt.usage;
-            let mut attributes: Vec<(&'static str, Attribute)> = vec![
-                ("gen_ai.operation.name", "chat".into()),
-                ("gen_ai.provider.name", provider_name(&session.provider).into()),
-                ("gen_ai.request.model", session.model.as_str().into()),
-                ("gen_ai.usage.input_tokens", usage.input_tokens.into()),
-                ("gen_ai.usage.output_tokens", usage.output_tokens.into()),
-                ("gen_ai.usage.cache_read.input_tokens", usage.cache_read_tokens.into()),
-                ("gen_ai.usage.cache_creation.input_tokens", usage.cache_write_tokens.into()),
+            let mut attributes = vec![
+                text("gen_ai.operation.name", "chat"),
+                text("gen_ai.provider.name", provider_name(&session.provider)),
+                text("gen_ai.request.model", &session.model),
+                number("gen_ai.usage.input_tokens", usage.input_tokens),
+                number("gen_ai.usage.output_tokens", usage.output_tokens),
+                number("gen_ai.usage.cache_read.input_tokens", usage.cache_read_tokens),
+                number("gen_ai.usage.cache_creation.input_tokens", usage.cache_write_tokens),
             ];
             if let Some(conversation) = &session.conversation_id {
-                attributes.push(("gen_ai.conversation.id", conversation.as_str().into()));
+                attributes.push(text("gen_ai.conversation.id", conversation.as_str()));
             }
             if let Some(temperature) = options.temperature {
-                attributes.push(("gen_ai.request.temperature", Attribute::Float(temperature)));
+                attributes.push(KeyValue::new("gen_ai.request.temperature", temperature));
             }
             if let Some(most) = options.max_output_tokens {
-                attributes.push(("gen_ai.request.max_tokens", u64::from(most).into()));
+                attributes.push(number("gen_ai.request.max_tokens", u64::from(most)));
             }
             if let Some(finish) = attempt.finish {
-                let reason = finish_name(finish).to_owned();
-                attributes.push(("gen_ai.response.finish_reasons", Attribute::List(vec![reason])));
+                attributes.push(text_list("gen_ai.response.finish_reasons", [finish_name(finish).to_owned()]));
             }
             if let Some(content) = &attempt.content {
                 attributes.extend(content_attributes(content, attempt.finish));
@@ -122,7 +125,7 @@ impl EngineState {
                 AttemptEnd::Interrupted => Some(("interrupted", "the daemon ended".to_owned())),
             };
             if let Some((code, _)) = &error {
-                attributes.push(("error.type", (*code).into()));
+                attributes.push(text("error.type", code));
             }
             Span {
                 place: session.trace.turn().at(attempt.id),
@@ -150,19 +153,19 @@ fn finish_name(finish: FinishReason) -> &'static str {
 }
 
 /// What was said, in the form of the conventions. Of a long conversation the newest messages.
-fn content_attributes(content: &AttemptContent, finish: Option<FinishReason>) -> [(&'static str, Attribute); 3] {
-    let text = |text: &str| json!({"type": "text", "content": beginning(text, MAX_TEXT_CHARACTERS)});
+fn content_attributes(content: &AttemptContent, finish: Option<FinishReason>) -> [KeyValue; 3] {
+    let part = |text: &str| json!({"type": "text", "content": beginning(text, MAX_TEXT_CHARACTERS)});
     let mut messages: Vec<Value> = Vec::new();
     let mut left = MAX_CONTENT_BYTES;
     for message in content.messages.iter().rev() {
         let told = match message {
-            ModelMessage::User { content } => json!({"role": "user", "parts": [text(content)]}),
+            ModelMessage::User { content } => json!({"role": "user", "parts": [part(content)]}),
             ModelMessage::Assistant { content, tool_calls } => {
                 let calls = tool_calls.iter().map(|call| {
                     let input = beginning(&call.input.to_string(), MAX_TEXT_CHARACTERS);
                     json!({"type": "tool_call", "id": call.id, "name": call.name, "arguments": input})
                 });
-                let words = (!content.is_empty()).then(|| text(content));
+                let words = (!content.is_empty()).then(|| part(content));
                 json!({"role": "assistant", "parts": words.into_iter().chain(calls).collect::<Vec<_>>()})
             }
             ModelMessage::Tool { content, name, .. } => {
@@ -177,13 +180,13 @@ fn content_attributes(content: &AttemptContent, finish: Option<FinishReason>) ->
     messages.reverse();
     let answer = json!([{
         "role": "assistant",
-        "parts": [text(&content.answer)],
+        "parts": [part(&content.answer)],
         "finish_reason": finish.map(finish_name),
     }]);
     [
-        ("gen_ai.system_instructions", json!([text(&content.system)]).to_string().into()),
-        ("gen_ai.input.messages", Value::from(messages).to_string().into()),
-        ("gen_ai.output.messages", answer.to_string().into()),
+        KeyValue::new("gen_ai.system_instructions", json!([part(&content.system)]).to_string()),
+        KeyValue::new("gen_ai.input.messages", Value::from(messages).to_string()),
+        KeyValue::new("gen_ai.output.messages", answer.to_string()),
     ]
 }
 
@@ -210,7 +213,7 @@ impl ToolSpan {
             tool: is_told(&progress.call.name),
             call_id: is_told(&progress.id),
             started_at: engine.context.clock.now(),
-            input: tracer.keeps_content().then(input),
+            input: tracer.includes_content().then(input),
         }
     }
 
@@ -221,21 +224,21 @@ impl ToolSpan {
 
     pub(in crate::engine) fn end(self, engine: &EngineState, outcome: &Outcome, ended_at: Timestamp) {
         engine.context.tracer.record(|| {
-            let mut attributes: Vec<(&'static str, Attribute)> = vec![
-                ("gen_ai.operation.name", "execute_tool".into()),
-                ("gen_ai.tool.name", self.tool.as_str().into()),
-                ("gen_ai.tool.call.id", self.call_id.into()),
-                ("gen_ai.tool.type", "function".into()),
+            let mut attributes = vec![
+                text("gen_ai.operation.name", "execute_tool"),
+                text("gen_ai.tool.name", &self.tool),
+                KeyValue::new("gen_ai.tool.call.id", self.call_id),
+                text("gen_ai.tool.type", "function"),
             ];
             if let Some(input) = self.input {
                 let output = beginning(&outcome.output.to_string(), MAX_TEXT_CHARACTERS);
-                attributes.push(("gen_ai.tool.call.arguments", input.into()));
-                attributes.push(("gen_ai.tool.call.result", output.into()));
+                attributes.push(KeyValue::new("gen_ai.tool.call.arguments", input));
+                attributes.push(KeyValue::new("gen_ai.tool.call.result", output));
             }
             // What a tool complains of may repeat what it was given, so it is content, too.
             let error = outcome.is_error().then(|| "the tool failed".to_owned());
             if error.is_some() {
-                attributes.push(("error.type", "tool_error".into()));
+                attributes.push(text("error.type", "tool_error"));
             }
             Span {
                 place: self.place,
@@ -268,7 +271,7 @@ impl EngineState {
             kind: SpanKind::Internal,
             started_at,
             ended_at,
-            attributes: vec![("agentd.recall.memories", (memories as u64).into())],
+            attributes: vec![number("agentd.recall.memories", memories as u64)],
             error: None,
         });
     }
@@ -292,8 +295,8 @@ impl EngineState {
                 started_at: approval.requested_at,
                 ended_at,
                 attributes: vec![
-                    ("gen_ai.tool.name", approval.tool.as_str().into()),
-                    ("agentd.approval.status", approval.status.as_str().into()),
+                    text("gen_ai.tool.name", &approval.tool),
+                    text("agentd.approval.status", approval.status.as_str()),
                 ],
                 error: None,
             });

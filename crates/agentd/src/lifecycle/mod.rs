@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy};
-use agentd_otlp::Tracer;
 use agentd_store::{DatabaseUrl, Db, DbOptions};
+use agentd_telemetry::{LogRecords, Meter, Tracer};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, timeout_at};
@@ -53,10 +53,12 @@ const REPLIES_END_BY: f64 = 0.45;
 const TURNS_STOP_BY: f64 = 0.75;
 /// Connections and workers are cut off.
 const CONNECTIONS_END_BY: f64 = 0.85;
-/// The last spans are sent, or lost.
-const SPANS_SENT_BY: f64 = 0.9;
-/// Nobody waits for a collector for longer.
-const LONGEST_FLUSH: Duration = Duration::from_secs(2);
+/// The last spans and metrics are sent, or lost.
+const TELEMETRY_SENT_BY: f64 = 0.9;
+/// Maximum time that the daemon waits for a collector at its end.
+const MAX_FLUSH: Duration = Duration::from_secs(2);
+/// The same for the records of the log, which are sent last.
+const MAX_LOG_FLUSH: Duration = Duration::from_secs(1);
 /// The database is closed, or left as a killed daemon would leave it, which loses nothing.
 const CLOSED_BY: f64 = 0.95;
 
@@ -84,9 +86,12 @@ async fn open_context(
         migrations: MIGRATIONS,
     })
     .await?;
+    let instance: Arc<str> = ids.next_ulid().into();
+    let telemetry = config.telemetry.as_ref();
+    let meter = telemetry.map_or_else(Meter::off, |config| Meter::new(config, config.resource(&instance)));
     Ok(AppContext {
         db,
-        instance: ids.next_ulid().into(),
+        instance,
         clock,
         ids,
         entropy,
@@ -94,8 +99,8 @@ async fn open_context(
         draining: CancellationToken::new(),
         panics: TaskPanics::default(),
         feed: LiveFeed::default(),
-        recorder: Recorder::default(),
-        tracer: config.otlp.clone().map_or_else(Tracer::off, Tracer::new),
+        recorder: Recorder::new(meter),
+        tracer: telemetry.map_or_else(Tracer::off, Tracer::new),
     })
 }
 
@@ -192,23 +197,25 @@ impl Running {
         if timeout_at(begun + limit.mul_f64(CONNECTIONS_END_BY), self.tracker.wait()).await.is_err() {
             tracing::warn!("some connections or workers did not end in time and are cut off");
         }
-        let left = (begun + limit.mul_f64(SPANS_SENT_BY)).saturating_duration_since(Instant::now());
-        self.context.tracer.shut_down(left.min(LONGEST_FLUSH)).await;
+        let left = (begun + limit.mul_f64(TELEMETRY_SENT_BY)).saturating_duration_since(Instant::now());
+        let left = left.min(MAX_FLUSH);
+        tokio::join!(self.context.tracer.shut_down(left), self.context.recorder.meter().shut_down(left));
         if timeout_at(begun + limit.mul_f64(CLOSED_BY), self.context.db.close()).await.is_err() {
             tracing::warn!("the database is still in use and is left without closing it; nothing is lost by that");
         }
     }
 }
 
-/// Runs until a signal ends it. `clock` is the machine's.
+/// Runs until a signal ends it. `records` are those of the log, which began before; `clock` is the machine's.
 ///
 /// # Errors
 /// What kept it from starting.
-pub async fn run(config: Config, clock: Clock, entropy: Entropy) -> Result<(), StartError> {
+pub async fn run(config: Config, records: LogRecords, clock: Clock, entropy: Entropy) -> Result<(), StartError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(|source| StartError::Signals { source })?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|source| StartError::Signals { source })?;
     let base_url = config.base_url.clone();
     let listen = config.listen;
+    let telemetry = config.telemetry.clone();
     let starting = async {
         require_clock_agreement(&config, &clock).await?;
         Running::start(config, clock.clone(), entropy, WorkerMode::Spawned).await
@@ -218,6 +225,9 @@ pub async fn run(config: Config, clock: Clock, entropy: Entropy) -> Result<(), S
         _ = terminate.recv() => return Ok(()),
         _ = interrupt.recv() => return Ok(()),
     };
+    if let Some(telemetry) = &telemetry {
+        running.daemon.export_logs(running.context(), telemetry, &records);
+    }
     announce(&running, listen, &base_url).await;
     tokio::select! {
         _ = terminate.recv() => {}
@@ -226,8 +236,12 @@ pub async fn run(config: Config, clock: Clock, entropy: Entropy) -> Result<(), S
     tracing::info!(
         "going down: no new work is taken, running replies are brought to their end; a second signal ends at once"
     );
+    let ending = async {
+        running.shut_down().await;
+        records.shut_down(MAX_LOG_FLUSH).await;
+    };
     tokio::select! {
-        () = running.shut_down() => {}
+        () = ending => {}
         _ = terminate.recv() => tracing::warn!("second signal: ending at once"),
         _ = interrupt.recv() => tracing::warn!("second signal: ending at once"),
     }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use agentd_base::Timestamp;
-use agentd_otlp::Tracer;
 use agentd_store::{Db, StoreError, Tx};
+use agentd_telemetry::Tracer;
 use futures_util::future::LocalBoxFuture;
 
 use super::backlog::{CountEvents, EventBacklog};

@@ -23,8 +23,8 @@ use std::sync::Arc;
 
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy};
-use agentd_otlp::Tracer;
 use agentd_store::Db;
+use agentd_telemetry::Tracer;
 use tokio_util::sync::CancellationToken;
 
 pub use backlog::EventBacklog;
@@ -58,7 +58,7 @@ pub struct AppContext {
     /// What whoever watches is told of.
     pub feed: LiveFeed,
     pub recorder: Recorder,
-    /// Where spans go, if anywhere.
+    /// Records spans for a collector, where one is configured.
     pub tracer: Tracer,
 }
 

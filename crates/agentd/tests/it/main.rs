@@ -19,6 +19,7 @@ mod budgets;
 mod channels;
 mod chat;
 mod cli;
+mod collector;
 mod coverage;
 mod devices;
 mod drain;

@@ -9,6 +9,10 @@ use agentd_llm::fake::{FakeVendor, Reply, Script};
 use agentd_llm::{ToolCall, Vendor};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message;
 use serde_json::{Value, json};
 
 use crate::hooks::receiver::{Answer, Receiver};
@@ -32,36 +36,58 @@ async fn traced(collector: &Receiver, script: Script, content: bool) -> Talk {
     Talk::on(app, script).await
 }
 
-/// Every span that came, once it is certain that each has the form of OTLP/JSON.
+/// The values of attributes; numbers are text, as OTLP writes them in JSON.
+fn values(attributes: &[KeyValue]) -> Value {
+    let value = |value: &any_value::Value| match value {
+        any_value::Value::StringValue(text) => json!(text),
+        any_value::Value::IntValue(number) => json!(number.to_string()),
+        any_value::Value::DoubleValue(number) => json!(number),
+        other => json!(format!("{other:?}")),
+    };
+    let pair = |attribute: &KeyValue| {
+        let found = attribute.value.as_ref().and_then(|found| found.value.as_ref()).expect("a value");
+        (attribute.key.clone(), value(found))
+    };
+    attributes.iter().map(pair).collect::<serde_json::Map<_, _>>().into()
+}
+
+fn shown(span: &Span) -> Value {
+    json!({
+        "traceId": hex::encode(&span.trace_id),
+        "spanId": hex::encode(&span.span_id),
+        "parentSpanId": hex::encode(&span.parent_span_id),
+        "name": span.name,
+        "kind": span.kind,
+        "startTimeUnixNano": span.start_time_unix_nano,
+        "endTimeUnixNano": span.end_time_unix_nano,
+        "attributes": values(&span.attributes),
+    })
+}
+
+/// Every span that came, once it is certain that each has the form of OTLP.
 fn spans(collector: &Receiver) -> Vec<Value> {
     let mut spans = Vec::new();
     for received in collector.received() {
-        assert_eq!(received.header("content-type"), "application/json");
+        assert_eq!(received.path, "/v1/traces");
+        assert_eq!(received.header("content-type"), "application/x-protobuf");
         assert_eq!(received.header("authorization"), "Bearer very-secret");
-        let body: Value = serde_json::from_str(&received.body).expect("JSON");
-        let resource = attributes(&body["resourceSpans"][0]["resource"]);
-        assert_eq!(resource["service.name"], "agentd");
-        for span in body["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().expect("spans") {
-            let is_hex = |value: &Value, length: usize| {
-                value.as_str().is_some_and(|text| text.len() == length && text.bytes().all(|b| b.is_ascii_hexdigit()))
-            };
-            assert!(is_hex(&span["traceId"], 32) && is_hex(&span["spanId"], 16), "{span}");
-            assert!(span["parentSpanId"].is_null() || is_hex(&span["parentSpanId"], 16), "{span}");
-            let time = |name: &str| span[name].as_str().and_then(|text| text.parse::<u64>().ok()).expect("nanoseconds");
-            assert!(time("startTimeUnixNano") <= time("endTimeUnixNano"), "{span}");
-            assert!(span["kind"].as_u64().is_some_and(|kind| (1..=5).contains(&kind)), "{span}");
-            spans.push(span.clone());
+        let request = ExportTraceServiceRequest::decode(received.bytes).expect("OTLP");
+        let resource = request.resource_spans[0].resource.as_ref().expect("a resource");
+        assert_eq!(values(&resource.attributes)["service.name"], "agentd");
+        for span in &request.resource_spans[0].scope_spans[0].spans {
+            assert!(span.trace_id.len() == 16 && span.span_id.len() == 8, "{span:?}");
+            assert!([0, 8].contains(&span.parent_span_id.len()), "{span:?}");
+            assert!(span.start_time_unix_nano <= span.end_time_unix_nano, "{span:?}");
+            assert!((1..=5).contains(&span.kind), "{span:?}");
+            spans.push(shown(span));
         }
     }
     spans
 }
 
 fn attributes(of: &Value) -> BTreeMap<String, Value> {
-    let pairs = of["attributes"].as_array().expect("attributes").iter().map(|pair| {
-        let value = pair["value"].as_object().and_then(|value| value.values().next()).cloned();
-        (pair["key"].as_str().expect("a key").to_owned(), value.expect("a value"))
-    });
-    pairs.collect()
+    let pairs = of["attributes"].as_object().expect("attributes").iter();
+    pairs.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 /// Waits for the spans of a turn and answers all those of its trace.
@@ -230,6 +256,8 @@ async fn a_bad_collector_keeps_the_daemon_from_starting() {
         ("SVC_OTLP_ENDPOINT", "collector:4318", "SVC_OTLP_ENDPOINT must be the address of a collector"),
         ("SVC_OTLP_HEADERS", "hunter2", "SVC_OTLP_HEADERS: an entry has no `=`"),
         ("SVC_OTLP_CONTENT", "some", "SVC_OTLP_CONTENT is `some`"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "OTEL_EXPORTER_OTLP_PROTOCOL is `grpc`"),
+        ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "hunter2", "OTEL_EXPORTER_OTLP_TRACES_HEADERS: an entry has no `=`"),
     ] {
         let mut command = process.command();
         command.env("SVC_OTLP_ENDPOINT", "http://127.0.0.1:4318").env(name, value).arg("serve");

@@ -215,7 +215,7 @@ impl EngineState {
                 clock: self.context.clock.clone(),
                 ids: self.context.ids.clone(),
                 purpose: Purpose::Answer,
-                keeps_content: self.context.tracer.keeps_content(),
+                keeps_content: self.context.tracer.includes_content(),
             },
         }
     }

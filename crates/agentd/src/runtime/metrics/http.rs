@@ -10,8 +10,9 @@ use agentd_web::RequestObserver;
 use arc_swap::ArcSwap;
 use http::{Method, StatusCode};
 
-use super::text::{Text, float};
-use crate::runtime::recorder::{Buckets, Recorder, Series};
+use super::exposition::{Exposed, float};
+use super::source::{Family, Sample};
+use crate::runtime::recorder::{HistogramFamily, LabelledHistogram, Recorder, Series};
 
 /// Upper bounds of the histogram, in microseconds.
 const BOUNDS_US: &[u64] = &[
@@ -28,30 +29,24 @@ struct MethodMetrics {
     /// `GET /api/agents`
     label: Box<str>,
     by_class: [AtomicU64; CLASSES.len()],
-    latency: Buckets,
-}
-
-impl MethodMetrics {
-    fn new(method: &str, route: &str) -> Self {
-        Self {
-            label: format!("{method} {route}").into(),
-            by_class: Default::default(),
-            latency: Buckets::new(BOUNDS_US),
-        }
-    }
+    latency: LabelledHistogram,
 }
 
 type RouteMetrics = [OnceLock<Box<MethodMetrics>>; METHODS.len()];
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct HttpMetrics {
     routes: ArcSwap<HashMap<Box<str>, Arc<RouteMetrics>>>,
+    latency: HistogramFamily,
     recorder: Recorder,
 }
 
 impl HttpMetrics {
     pub(super) fn new(recorder: Recorder) -> Self {
-        Self { recorder, ..Self::default() }
+        let name = "svc_http_request_duration_seconds";
+        let help = "Time until the head of the answer was there; a stream goes on after that.";
+        let latency = HistogramFamily::new(recorder.meter(), (name, help), &["route", "method"], BOUNDS_US);
+        Self { routes: ArcSwap::default(), latency, recorder }
     }
 
     fn route(&self, route: &str) -> Arc<RouteMetrics> {
@@ -68,32 +63,36 @@ impl HttpMetrics {
         known.get(route).or_else(|| known.get(OTHER_ROUTE)).map(Arc::clone).unwrap_or_default()
     }
 
-    pub(super) fn write(&self, text: &mut Text) {
+    pub(super) fn families(&self) -> [Exposed; 2] {
         let mut routes: Vec<_> =
             self.routes.load().iter().map(|(name, route)| (name.clone(), Arc::clone(route))).collect();
         routes.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
-        let recorded = || {
-            routes.iter().flat_map(|(name, route)| {
-                METHODS
-                    .iter()
-                    .zip(route.iter())
-                    .filter_map(|(method, metrics)| Some((&**name, *method, metrics.get()?)))
-            })
-        };
-        let name = "svc_http_requests_total";
-        text.family(name, "Answered requests by route, method and class of the status.", "counter");
-        for (route, method, metrics) in recorded() {
-            for (class, count) in CLASSES.iter().zip(&metrics.by_class) {
-                let count = count.load(Ordering::Relaxed);
-                if count > 0 {
-                    text.sample(name, &[("route", route), ("method", method), ("status", class)], float(count));
+        let (mut samples, mut series) = (Vec::new(), Vec::new());
+        for (route, methods) in &routes {
+            for (method, metrics) in METHODS.iter().zip(methods.iter()) {
+                let Some(metrics) = metrics.get() else { continue };
+                let labels = [route.to_string(), (*method).to_owned()];
+                for (class, count) in CLASSES.iter().zip(&metrics.by_class) {
+                    let value = float(count.load(Ordering::Relaxed));
+                    if value > 0.0 {
+                        let labels = labels.iter().cloned().chain([(*class).to_owned()]).collect();
+                        samples.push(Sample { labels, value });
+                    }
                 }
+                series.push((labels.into(), metrics.latency.shown()));
             }
         }
-        let name = "svc_http_request_duration_seconds";
-        text.family(name, "Time until the head of the answer was there; a stream goes on after that.", "histogram");
-        for (route, method, metrics) in recorded() {
-            text.histogram(name, &[("route", route), ("method", method)], &metrics.latency.read());
+        let help = "Answered requests by route, method and class of the status.";
+        let family = Family::counter("svc_http_requests_total", help).by(&["route", "method", "status"]);
+        let HistogramFamily { name, help, labels, .. } = self.latency;
+        [Exposed::Values { family, samples }, Exposed::Histograms { name, help, labels, series }]
+    }
+
+    fn method(&self, method: &str, route: &str) -> MethodMetrics {
+        MethodMetrics {
+            label: format!("{method} {route}").into(),
+            by_class: Default::default(),
+            latency: self.latency.with(&[route, method]),
         }
     }
 }
@@ -103,7 +102,7 @@ impl RequestObserver for HttpMetrics {
         let position = METHODS.iter().position(|name| *name == method.as_str()).unwrap_or(METHODS.len() - 1);
         let metrics = self.route(route);
         let Some(slot) = metrics.get(position) else { return };
-        let metrics = slot.get_or_init(|| Box::new(MethodMetrics::new(METHODS[position], route)));
+        let metrics = slot.get_or_init(|| Box::new(self.method(METHODS[position], route)));
         if let Some(count) = metrics.by_class.get(usize::from(status.as_u16() / 100).saturating_sub(1)) {
             count.fetch_add(1, Ordering::Relaxed);
         }
@@ -115,16 +114,15 @@ impl RequestObserver for HttpMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::metrics::exposition;
 
     fn text(metrics: &HttpMetrics) -> String {
-        let mut text = Text::default();
-        metrics.write(&mut text);
-        String::from_utf8(text.into_bytes().to_vec()).unwrap()
+        String::from_utf8(exposition::text(metrics.families().into()).to_vec()).unwrap()
     }
 
     #[test]
     fn counts_by_class_and_fills_buckets_cumulatively() {
-        let metrics = HttpMetrics::default();
+        let metrics = HttpMetrics::new(Recorder::default());
         let route = "/api/agents/{name}";
         metrics.observe(&Method::GET, route, StatusCode::OK, Duration::from_micros(1_000));
         metrics.observe(&Method::GET, route, StatusCode::NOT_FOUND, Duration::from_micros(1_001));
@@ -147,7 +145,7 @@ mod tests {
 
     #[test]
     fn routes_and_methods_are_bounded() {
-        let metrics = HttpMetrics::default();
+        let metrics = HttpMetrics::new(Recorder::default());
         for number in 0..MAX_ROUTES + 50 {
             let method = Method::from_bytes(format!("M{number}").as_bytes()).unwrap();
             metrics.observe(&method, &format!("/{number}"), StatusCode::OK, Duration::ZERO);

@@ -1,17 +1,18 @@
-//! The figures of one daemon, in Prometheus' text format. Each daemon has its own: nothing here
+//! The figures of one daemon, in Prometheus' text format and for a collector. Each daemon has its own: nothing here
 //! is global, so that several can live in one process.
 
 mod count;
+mod exposition;
 mod http;
 mod process;
 mod recorded;
 mod source;
-mod text;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::{Clock, Timestamp};
+use agentd_telemetry::{KeyValue, MetricFamily, MetricPoint};
 use agentd_web::RequestObserver;
 use bytes::Bytes;
 use parking_lot::RwLock;
@@ -20,9 +21,9 @@ use tokio::sync::Mutex;
 pub use count::CountBy;
 pub use source::{Family, FamilyKind, MetricSource, Sample, SourceError};
 
+use exposition::Exposed;
 use http::HttpMetrics;
 use source::{FunctionSource, Registered};
-use text::Text;
 
 use super::recorder::Recorder;
 
@@ -106,23 +107,47 @@ impl Metrics {
         {
             return text.clone();
         }
-        let text = self.render().await;
+        let text = exposition::text(self.families().await);
         *last = Some((self.clock.now(), text.clone()));
         text
     }
 
-    async fn render(&self) -> Bytes {
-        let mut text = Text::default();
-        text.family("svc_build_info", "The running program; always 1.", "gauge");
+    /// All counters and gauges, for a collector. Histograms are recorded for it as things happen.
+    pub async fn values(&self) -> Vec<MetricFamily> {
+        let values = |exposed| match exposed {
+            Exposed::Values { family, samples } => Some(metric_family(family, samples)),
+            Exposed::Histograms { .. } => None,
+        };
+        self.families().await.into_iter().filter_map(values).collect()
+    }
+
+    /// Everything that is shown, in its order.
+    async fn families(&self) -> Vec<Exposed> {
         let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
-        text.sample("svc_build_info", &[("version", env!("CARGO_PKG_VERSION")), ("profile", profile)], 1.0);
-        process::write(&mut text, self.started_at);
-        self.http.write(&mut text);
-        recorded::write(&mut text, &self.recorder);
+        let build = Family::gauge("svc_build_info", "The running program; always 1.").by(&["version", "profile"]);
+        let labels = vec![env!("CARGO_PKG_VERSION").to_owned(), profile.to_owned()];
+        let mut families = vec![Exposed::Values { family: build, samples: vec![Sample { labels, value: 1.0 }] }];
+        families.extend(process::families(self.started_at));
+        families.extend(self.http.families());
+        families.extend(recorded::histograms(&self.recorder));
         let sources = self.sources.read().clone();
         for source in sources {
-            source.write(&mut text).await;
+            let read = source.read().await;
+            families.extend(read.map(|(family, samples)| Exposed::Values { family, samples }));
         }
-        text.into_bytes()
+        families
+    }
+}
+
+fn metric_family(family: Family, samples: Vec<Sample>) -> MetricFamily {
+    let point = |Sample { labels, value }| {
+        let attributes = family.labels.iter().zip(labels).map(|(label, value)| KeyValue::new(*label, value)).collect();
+        MetricPoint { attributes, value }
+    };
+    MetricFamily {
+        name: family.name,
+        help: family.help,
+        is_counter: family.kind == FamilyKind::Counter,
+        points: samples.into_iter().map(point).collect(),
     }
 }

@@ -4,29 +4,30 @@ use agentd_base::Timestamp;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::text::{Text, float};
+use super::exposition::{Exposed, float};
+use super::source::Family;
 
 #[allow(clippy::cast_precision_loss, reason = "times of this century fit an f64 to the microsecond")]
-pub(super) fn write(text: &mut Text, started_at: Timestamp) {
+pub(super) fn families(started_at: Timestamp) -> Vec<Exposed> {
     let started = started_at.as_micros() as f64 / 1e6;
-    text.family("process_start_time_seconds", "When the daemon started, in Unix time.", "gauge");
-    text.sample("process_start_time_seconds", &[], started);
+    let help = "When the daemon started, in Unix time.";
+    let mut families = vec![Exposed::one(Family::gauge("process_start_time_seconds", help), started)];
     if let Some(bytes) = resident_bytes() {
-        text.family("process_resident_memory_bytes", "Resident memory of the daemon without its children.", "gauge");
-        text.sample("process_resident_memory_bytes", &[], bytes);
+        let help = "Resident memory of the daemon without its children.";
+        families.push(Exposed::one(Family::gauge("process_resident_memory_bytes", help), bytes));
     }
     if let Some(count) = open_files() {
-        text.family("process_open_fds", "Open file descriptors.", "gauge");
-        text.sample("process_open_fds", &[], count);
+        families.push(Exposed::one(Family::gauge("process_open_fds", "Open file descriptors."), count));
     }
     if let Some(limit) = getrlimit(Resource::Nofile).current {
-        text.family("process_max_fds", "How many file descriptors may be open.", "gauge");
-        text.sample("process_max_fds", &[], float(limit));
+        let help = "How many file descriptors may be open.";
+        families.push(Exposed::one(Family::gauge("process_max_fds", help), float(limit)));
     }
-    let name = "process_cpu_seconds_total";
-    text.family(name, "Processor time of the daemon without its children, user and system.", "counter");
+    let help = "Processor time of the daemon without its children, user and system.";
     let used = clock_gettime(ClockId::ProcessCPUTime);
-    text.sample(name, &[], used.tv_sec as f64 + used.tv_nsec as f64 / 1e9);
+    let used = used.tv_sec as f64 + used.tv_nsec as f64 / 1e9;
+    families.push(Exposed::one(Family::counter("process_cpu_seconds_total", help), used));
+    families
 }
 
 /// Second field of `/proc/self/statm`, in pages: `proc_pid_statm(5)`.

@@ -1,34 +1,17 @@
 //! Turns, calls of models and calls of tools, from what the recorder has of them.
 
 use super::Metrics;
+use super::exposition::Exposed;
 use super::source::{Family, Sample};
-use super::text::Text;
-use crate::runtime::recorder::{BOUNDS_US, BucketCounts, Recorder, Series};
+use crate::runtime::recorder::{HistogramFamily, Recorder, Series};
 
-/// The histograms. Those with a label of anybody's choosing are added up: a histogram for each would be long.
-pub(super) fn write(text: &mut Text, recorder: &Recorder) {
-    let help = "How long turns of agents took, waiting for approvals included.";
-    write_sum(text, recorder, Series::Turn, "svc_turn_duration_seconds", help);
-    let help = "How long turns took until the first word of the answer.";
-    write_sum(text, recorder, Series::FirstToken, "svc_turn_first_token_seconds", help);
-    let help = "How long calls of tools took, whichever the tool.";
-    write_sum(text, recorder, Series::Tool, "svc_tool_call_duration_seconds", help);
-    let name = "svc_model_call_duration_seconds";
-    text.family(name, "How long calls of models took to their last word, by provider.", "histogram");
-    let mut providers = recorder.since_start(Series::ModelCall);
-    providers.sort_unstable_by(|(left, ..), (right, ..)| left.cmp(right));
-    for (provider, counts, _) in providers {
-        text.histogram(name, &[("provider", &provider)], &counts);
-    }
-}
-
-fn write_sum(text: &mut Text, recorder: &Recorder, series: Series, name: &str, help: &str) {
-    let mut sum = BucketCounts::none(BOUNDS_US);
-    for (_, counts, _) in recorder.since_start(series) {
-        sum.merge(&counts);
-    }
-    text.family(name, help, "histogram");
-    text.histogram(name, &[], &sum);
+/// The histograms.
+pub(super) fn histograms(recorder: &Recorder) -> impl Iterator<Item = Exposed> {
+    let of = |(family, series): (&HistogramFamily, _)| {
+        let &HistogramFamily { name, help, labels, .. } = family;
+        Exposed::Histograms { name, help, labels, series }
+    };
+    recorder.histograms().into_iter().map(of)
 }
 
 /// The counters.
@@ -43,15 +26,15 @@ pub(super) fn add(metrics: &Metrics, recorder: &Recorder) {
     let family = Family::counter("svc_tool_call_seconds_total", help).by(&["tool"]);
     metrics.read(family, recorder, async |recorder| {
         let tools = recorder.since_start(Series::Tool).into_iter();
-        Ok(tools.map(|(tool, counts, _)| Sample::micros(vec![tool.into()], counts.sum_us)).collect())
+        Ok(tools.map(|(tool, total)| Sample::micros(vec![tool.into()], total.sum_us)).collect())
     });
 }
 
 fn by_status(recorder: &Recorder, series: Series) -> Vec<Sample> {
     let counted = recorder.since_start(series).into_iter();
-    let samples = counted.flat_map(|(label, counts, failed)| {
+    let samples = counted.flat_map(|(label, total)| {
         let of = |status: &str, count| Sample::of(vec![label.to_string(), status.to_owned()], count);
-        [of("ok", counts.count().saturating_sub(failed)), of("failed", failed)]
+        [of("ok", total.count.saturating_sub(total.errors)), of("failed", total.errors)]
     });
     samples.collect()
 }

@@ -8,7 +8,6 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
-use super::text::Text;
 
 /// A family keeps this many label sets; of what comes later the first label is `other`.
 const MAX_LABEL_SETS: usize = 256;
@@ -142,24 +141,15 @@ impl Registered {
         Self { source, seen: Mutex::default() }
     }
 
-    pub(super) async fn write(&self, text: &mut Text) {
+    /// The family with its present lines; `None` where it cannot be read now.
+    pub(super) async fn read(&self) -> Option<(Family, Vec<Sample>)> {
         let family = *self.source.family();
-        let samples = match self.source.samples().await {
-            Ok(samples) => samples,
+        match self.source.samples().await {
+            Ok(samples) => Some((family, self.bounded(family, samples))),
             Err(error) => {
-                tracing::debug!(metric = family.name, %error, "a metric could not be read and is left out");
-                return;
+                tracing::debug!(metric = family.name, %error, "metric not read and left out");
+                None
             }
-        };
-        let lines = self.bounded(family, samples);
-        let kind = match family.kind {
-            FamilyKind::Counter => "counter",
-            FamilyKind::Gauge => "gauge",
-        };
-        text.family(family.name, family.help, kind);
-        for Sample { labels, value } in lines {
-            let labels: Vec<_> = family.labels.iter().copied().zip(labels.iter().map(String::as_str)).collect();
-            text.sample(family.name, &labels, value);
         }
     }
 

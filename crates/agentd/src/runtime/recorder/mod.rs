@@ -1,13 +1,14 @@
 //! What a daemon measures of itself, in memory, until it is stored: how long turns, calls of models and tools
 //! took, and how many failed. Requests are measured beside the metrics.
 //!
-//! Invariants: recording takes no lock and, once a label is known, allocates nothing; the number of labels is
-//! bounded. What was not stored yet is lost with the process: counts that must not be are kept by `rollups`.
+//! Invariants: recording waits for nothing but the lock of a histogram, which is held for a few additions, and, once a
+//! label is known, allocates nothing; the number of labels is bounded. What was not stored yet is lost with the process:
+//! counts that must not be are kept by `rollups`.
 //!
-//! What is taken to be stored starts from nothing again. The metrics want what only grows, so each label has that
-//! besides, in few buckets.
+//! What is taken to be stored starts from nothing again. The metrics want what only grows, so that is kept besides: counts
+//! of each label, and histograms in few buckets.
 
-mod buckets;
+mod histograms;
 mod latency;
 
 use std::collections::HashMap;
@@ -15,10 +16,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use agentd_telemetry::Meter;
 use arc_swap::ArcSwap;
+use prometheus_client::metrics::histogram::Histogram;
 use tokio::sync::Notify;
 
-pub(super) use buckets::{BucketCounts, Buckets};
+pub(super) use histograms::{HistogramFamily, LabelledHistogram};
 pub use latency::{Latency, LatencySum};
 
 /// Of each series; what comes later is recorded as `other`.
@@ -27,7 +30,7 @@ const MAX_LABELS: usize = 512;
 const MAX_PROVIDERS: usize = 32;
 const OTHER: &str = "other";
 /// Upper bounds of what the metrics show, in microseconds: from what answers at once to what takes minutes.
-pub(super) const BOUNDS_US: &[u64] = &[
+const BOUNDS_US: &[u64] = &[
     10_000,
     50_000,
     100_000,
@@ -102,14 +105,75 @@ struct Slot {
 /// What only grows.
 #[derive(Debug)]
 struct SinceStart {
-    buckets: Buckets,
+    count: AtomicU64,
+    sum_us: AtomicU64,
     errors: AtomicU64,
+    histogram: LabelledHistogram,
+}
+
+/// Counts of a label since the daemon started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Total {
+    pub(super) count: u64,
+    pub(super) sum_us: u64,
+    pub(super) errors: u64,
+}
+
+/// Histograms of one metric as Prometheus is shown them, each with the values of its labels.
+pub(super) type LabelledHistograms = Vec<(Vec<String>, Histogram)>;
+
+/// The metrics that are histograms. Those with labels of anybody's choosing have one for all: a histogram for each would
+/// be long.
+#[derive(Debug)]
+struct Histograms {
+    turns: (HistogramFamily, LabelledHistogram),
+    first_tokens: (HistogramFamily, LabelledHistogram),
+    tools: (HistogramFamily, LabelledHistogram),
+    /// By provider.
+    model_calls: HistogramFamily,
+}
+
+impl Histograms {
+    fn new(meter: &Meter) -> Self {
+        let family = |name, help, labels| HistogramFamily::new(meter, (name, help), labels, BOUNDS_US);
+        let one = |name, help| {
+            let family = family(name, help, &[]);
+            let histogram = family.with(&[]);
+            (family, histogram)
+        };
+        Self {
+            turns: one("svc_turn_duration_seconds", "How long turns of agents took, waiting for approvals included."),
+            first_tokens: one(
+                "svc_turn_first_token_seconds",
+                "How long turns took until the first word of the answer.",
+            ),
+            tools: one("svc_tool_call_duration_seconds", "How long calls of tools took, whichever the tool."),
+            model_calls: family(
+                "svc_model_call_duration_seconds",
+                "How long calls of models took to their last word, by provider.",
+                &["provider"],
+            ),
+        }
+    }
+
+    /// `None` of requests, which the metrics count themselves.
+    fn of(&self, series: Series, label: &str) -> Option<LabelledHistogram> {
+        match series {
+            Series::Request | Series::Requests => None,
+            Series::Turn => Some(self.turns.1.clone()),
+            Series::FirstToken => Some(self.first_tokens.1.clone()),
+            Series::Tool => Some(self.tools.1.clone()),
+            Series::ModelCall => Some(self.model_calls.with(&[label])),
+        }
+    }
 }
 
 type Slots = HashMap<Box<str>, Arc<Slot>>;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inner {
+    meter: Meter,
+    histograms: Histograms,
     series: [ArcSwap<Slots>; Series::RECORDED.len()],
     is_off: AtomicBool,
     has_news: AtomicBool,
@@ -117,10 +181,36 @@ struct Inner {
 }
 
 /// Cheap to clone.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Recorder(Arc<Inner>);
 
+impl Default for Recorder {
+    fn default() -> Self {
+        Self::new(Meter::off())
+    }
+}
+
 impl Recorder {
+    /// Records for `meter` as well.
+    #[must_use]
+    pub fn new(meter: Meter) -> Self {
+        let histograms = Histograms::new(&meter);
+        Self(Arc::new(Inner {
+            meter,
+            histograms,
+            series: Default::default(),
+            is_off: AtomicBool::default(),
+            has_news: AtomicBool::default(),
+            news: Arc::default(),
+        }))
+    }
+
+    /// What sends metrics to a collector.
+    #[must_use]
+    pub fn meter(&self) -> &Meter {
+        &self.0.meter
+    }
+
     /// Records nothing from now on: to measure what recording costs.
     pub fn turn_off(&self) {
         self.0.is_off.store(true, Ordering::Relaxed);
@@ -134,7 +224,7 @@ impl Recorder {
         if let Some(slot) = slots.load().get(label) {
             slot.record(elapsed, is_error);
         } else {
-            slot_for(slots, label, series).record(elapsed, is_error);
+            self.slot_for(slots, label, series).record(elapsed, is_error);
         }
         if !self.0.has_news.load(Ordering::Relaxed) && !self.0.has_news.swap(true, Ordering::Relaxed) {
             self.0.news.notify_one();
@@ -176,16 +266,45 @@ impl Recorder {
         self.read(|slot| Recorded { latency: slot.latency.load(), errors: slot.errors.load(Ordering::Relaxed) })
     }
 
-    /// What was recorded of a series since the daemon started, by label, with how many of it failed.
+    /// Counts of a series since the daemon started, by label.
     #[must_use]
-    pub(super) fn since_start(&self, series: Series) -> Vec<(Box<str>, BucketCounts, u64)> {
+    pub(super) fn since_start(&self, series: Series) -> Vec<(Box<str>, Total)> {
         let slots = self.slots(series).load_full();
         #[allow(clippy::borrowed_box, reason = "as the map gives it")]
-        let read = |(label, slot): (&Box<str>, &Arc<Slot>)| {
-            let since_start = slot.since_start.as_ref()?;
-            Some((label.clone(), since_start.buckets.read(), since_start.errors.load(Ordering::Relaxed)))
-        };
+        let read = |(label, slot): (&Box<str>, &Arc<Slot>)| Some((label.clone(), slot.since_start.as_ref()?.read()));
         slots.iter().filter_map(read).collect()
+    }
+
+    /// The metrics that are histograms, each with what it has of each set of labels.
+    #[must_use]
+    pub(super) fn histograms(&self) -> Vec<(&HistogramFamily, LabelledHistograms)> {
+        let Histograms { turns, first_tokens, tools, model_calls } = &self.0.histograms;
+        let slots = self.slots(Series::ModelCall).load_full();
+        #[allow(clippy::borrowed_box, reason = "as the map gives it")]
+        let read = |(label, slot): (&Box<str>, &Arc<Slot>)| {
+            Some((vec![label.to_string()], slot.since_start.as_ref()?.histogram.shown()))
+        };
+        let mut providers: Vec<_> = slots.iter().filter_map(read).collect();
+        providers.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
+        let one = [turns, first_tokens, tools].into_iter();
+        let one = one.map(|(family, histogram)| (family, vec![(Vec::new(), histogram.shown())]));
+        one.chain([(model_calls, providers)]).collect()
+    }
+
+    /// A label's slot, made where it is new. Whoever comes at the same time gets the same.
+    fn slot_for(&self, slots: &ArcSwap<Slots>, label: &str, series: Series) -> Arc<Slot> {
+        let most = if series == Series::ModelCall { MAX_PROVIDERS } else { MAX_LABELS };
+        // Its histogram names the label under which it is kept.
+        let own = Arc::new(Slot::new(self.0.histograms.of(series, label)));
+        let other = Arc::new(Slot::new(self.0.histograms.of(series, OTHER)));
+        slots.rcu(|known| {
+            let mut known = Slots::clone(known);
+            let (label, made) = if known.len() < most { (label, &own) } else { (OTHER, &other) };
+            known.entry(label.into()).or_insert_with(|| Arc::clone(made));
+            known
+        });
+        let known = slots.load();
+        known.get(label).or_else(|| known.get(OTHER)).map_or(own, Arc::clone)
     }
 
     fn read(&self, read: fn(&Slot) -> Recorded) -> Vec<(Series, Box<str>, Recorded)> {
@@ -212,12 +331,17 @@ impl Recorder {
 }
 
 impl Slot {
-    fn new(series: Series) -> Self {
-        let since_start = || SinceStart { buckets: Buckets::new(BOUNDS_US), errors: AtomicU64::new(0) };
+    fn new(histogram: Option<LabelledHistogram>) -> Self {
+        let since_start = |histogram| SinceStart {
+            count: AtomicU64::new(0),
+            sum_us: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            histogram,
+        };
         Self {
             latency: latency::AtomicLatency::default(),
             errors: AtomicU64::new(0),
-            since_start: (series != Series::Request).then(since_start),
+            since_start: histogram.map(since_start),
         }
     }
 
@@ -227,26 +351,25 @@ impl Slot {
             self.errors.fetch_add(1, Ordering::Relaxed);
         }
         if let Some(since_start) = &self.since_start {
-            since_start.buckets.record(elapsed);
-            if is_error {
-                since_start.errors.fetch_add(1, Ordering::Relaxed);
-            }
+            since_start.record(elapsed, is_error);
         }
     }
 }
 
-/// A label's slot, made where it is new. Whoever comes at the same time gets the same.
-fn slot_for(slots: &ArcSwap<Slots>, label: &str, series: Series) -> Arc<Slot> {
-    let made = Arc::new(Slot::new(series));
-    let most = if series == Series::ModelCall { MAX_PROVIDERS } else { MAX_LABELS };
-    slots.rcu(|known| {
-        let mut known = Slots::clone(known);
-        let label = if known.len() < most { label } else { OTHER };
-        known.entry(label.into()).or_insert_with(|| Arc::clone(&made));
-        known
-    });
-    let known = slots.load();
-    known.get(label).or_else(|| known.get(OTHER)).map_or(made, Arc::clone)
+impl SinceStart {
+    fn record(&self, elapsed: Duration, is_error: bool) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.sum_us.fetch_add(u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        if is_error {
+            self.errors.fetch_add(1, Ordering::Relaxed);
+        }
+        self.histogram.record(elapsed);
+    }
+
+    fn read(&self) -> Total {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Total { count: read(&self.count), sum_us: read(&self.sum_us), errors: read(&self.errors) }
+    }
 }
 
 #[cfg(test)]
@@ -266,8 +389,8 @@ mod tests {
         assert_eq!((*series, &**label, tool.latency.count(), tool.errors), (Series::Tool, "shell", 2, 1));
         assert!(recorder.drain().is_empty() && !recorder.has_news());
         let since_start = recorder.since_start(Series::Tool);
-        let (label, counts, errors) = since_start.first().unwrap();
-        assert_eq!((&**label, counts.count(), counts.sum_us, *errors), ("shell", 2, 8_000, 1), "that only grows");
+        let total = Total { count: 2, sum_us: 8_000, errors: 1 };
+        assert_eq!(since_start, [("shell".into(), total)], "that only grows");
         recorder.record(Series::Request, "GET /a", Duration::from_millis(3), false);
         recorder.record(Series::Request, "GET /b", Duration::from_millis(5), true);
         let taken = recorder.drain();

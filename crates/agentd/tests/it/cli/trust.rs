@@ -249,7 +249,7 @@ async fn secret_files_that_others_may_write_are_refused() {
     write(&key, &format!("svc_{}\n", "5a".repeat(32)));
     set_mode(&key, 0o600);
     set_mode(&shared, 0o777);
-    for variable in ["SVC_SECRET_KEY_FILE", "SVC_BOOTSTRAP_API_KEY_FILE"] {
+    for variable in ["SVC_SECRET_KEY_FILE", "SVC_BOOTSTRAP_API_KEY_FILE", "SVC_OTLP_HEADERS_FILE"] {
         let refused = agentd_with(&process, &["serve"], &[(variable, path(&key)), ("SVC_PORT", "0")]).await.failure();
         assert!(refused.stderr.contains(&format!("chmod go-w {}", shared.display())), "{}", refused.stderr);
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 use tokio::sync::watch;
@@ -27,7 +27,10 @@ pub enum Answer {
 
 #[derive(Debug, Clone)]
 pub struct Received {
+    pub path: String,
     pub headers: HeaderMap,
+    pub bytes: Bytes,
+    /// The bytes as text, as far as they are one.
     pub body: String,
 }
 
@@ -91,9 +94,10 @@ impl Receiver {
     }
 }
 
-async fn receive(State(inner): State<Arc<Inner>>, headers: HeaderMap, body: Bytes) -> Response {
-    let body = String::from_utf8_lossy(&body).into_owned();
-    inner.received.send_modify(|received| received.push(Received { headers, body }));
+async fn receive(State(inner): State<Arc<Inner>>, uri: Uri, headers: HeaderMap, bytes: Bytes) -> Response {
+    let body = String::from_utf8_lossy(&bytes).into_owned();
+    let path = uri.path().to_owned();
+    inner.received.send_modify(|received| received.push(Received { path, headers, bytes, body }));
     let next = inner.script.lock().unwrap().pop_front();
     let answer = next.unwrap_or_else(|| inner.otherwise.lock().unwrap().clone());
     match answer {
