@@ -8,7 +8,6 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
-
 /// A family keeps this many label sets; of what comes later the first label is `other`.
 const MAX_LABEL_SETS: usize = 256;
 const OTHER: &str = "other";
