@@ -4,7 +4,7 @@ use std::path::Path;
 
 use agentd_chat_platforms::FakeFile;
 use agentd_llm::Vendor;
-use agentd_llm::fake::{FakeVendor, Reply, Script};
+use agentd_testing_llm::{FakeVendor, Reply, Script};
 use serde_json::{Value, json};
 
 use super::{ADA, Channel, SECRET, STRANGER, TOKEN};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use agentd_chat_platforms::discord::fake::{APPLICATION_ID, FakeDiscord};
 use agentd_chat_platforms::fake::{FakeMessage, FakePlatform};
 use agentd_chat_platforms::{Platform, WebhookRequest};
-use agentd_llm::fake::{Reply, Script};
+use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::connect::work_until;

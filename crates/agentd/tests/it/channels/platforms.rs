@@ -2,7 +2,7 @@
 
 use agentd_chat_platforms::Platform;
 use agentd_chat_platforms::fake::{FakeMessage, FakePlatform, forged};
-use agentd_llm::fake::{Reply, Script};
+use agentd_testing_llm::{Reply, Script};
 use serde_json::json;
 
 use super::{hook, settle};

@@ -11,7 +11,7 @@ use std::time::Duration;
 use agentd_chat_platforms::fake::{FakeMessage, FakePlatform, FakePress};
 use agentd_chat_platforms::{Platform, WebhookRequest};
 use agentd_llm::ToolCall;
-use agentd_llm::fake::{Reply, Script};
+use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{hook, settle};

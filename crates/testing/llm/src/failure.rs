@@ -1,8 +1,7 @@
 //! Failures as each vendor documents them: status, headers and body.
 
+use agentd_llm::Vendor;
 use serde_json::{Value, json};
-
-use crate::Vendor;
 
 /// The failures that a test wants by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +28,7 @@ impl DocumentedFailure {
     ];
 
     /// Status and body. `key` is what the caller sent, for vendors that repeat it.
-    pub(super) fn render(self, vendor: Vendor, key: &str) -> (u16, Value) {
+    pub(crate) fn render(self, vendor: Vendor, key: &str) -> (u16, Value) {
         match vendor {
             Vendor::Anthropic => self.anthropic(),
             Vendor::Google => self.google(),

@@ -5,6 +5,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use agentd_llm::Vendor;
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -20,9 +21,8 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use url::Url;
 
-use super::reply::Body;
-use super::{DocumentedFailure, Ending, Reply, Script, format};
-use crate::Vendor;
+use crate::reply::Body;
+use crate::{DocumentedFailure, Ending, Reply, Script, format};
 
 /// One request that the fake got.
 #[derive(Debug, Clone)]

@@ -1,16 +1,16 @@
 //! Answers written as each vendor streams them.
 
+use agentd_llm::{FinishReason, ToolCall, Usage, UsageSource, Vendor};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::Piece;
-use super::reply::Answer;
-use crate::{FinishReason, ToolCall, Usage, UsageSource, Vendor};
+use crate::Piece;
+use crate::reply::Answer;
 
 const MODEL: &str = "fake-model";
 
 /// The opening, one frame a piece, and the closing with usage and end marker.
-pub(super) fn frames(vendor: Vendor, answer: &Answer) -> Vec<Bytes> {
+pub(crate) fn frames(vendor: Vendor, answer: &Answer) -> Vec<Bytes> {
     let texts = match vendor {
         Vendor::Anthropic => anthropic(answer),
         Vendor::Google => google(answer),

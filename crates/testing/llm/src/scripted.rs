@@ -4,15 +4,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentd_llm::{
+    Finish, FinishReason, ModelBackend, ModelError, ModelErrorCode, ModelEvent, ModelRequest, ModelStream, ToolCall,
+    Usage,
+};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
-
-use crate::{
-    Finish, FinishReason, ModelBackend, ModelError, ModelErrorCode, ModelEvent, ModelRequest, ModelStream, ToolCall,
-    Usage,
-};
 
 /// Plays replies in the order in which they were pushed, one a call. A call for which nothing
 /// was pushed fails with `internal`, so that a test notices. Clones share everything.

@@ -5,11 +5,11 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use agentd_llm::{FinishReason, ToolCall, Usage, Vendor};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::{DocumentedFailure, RecordedRequest, format};
-use crate::{FinishReason, Gate, ToolCall, Usage, Vendor};
+use crate::{DocumentedFailure, Gate, RecordedRequest, format};
 
 /// One part of an answer, sent as one event of the vendor (a tool call as several).
 #[derive(Debug, Clone, PartialEq)]
@@ -35,32 +35,32 @@ pub enum Ending {
 /// One answer. Cheap to clone; clones share what was rendered.
 #[derive(Debug, Clone)]
 pub struct Reply {
-    pub(super) status: u16,
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: Body,
-    pub(super) gate: Option<Gate>,
-    pub(super) delay: Option<Duration>,
-    pub(super) ending: Ending,
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Body,
+    pub(crate) gate: Option<Gate>,
+    pub(crate) delay: Option<Duration>,
+    pub(crate) ending: Ending,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Body {
+pub(crate) enum Body {
     Answer(Arc<Answer>),
     Chunks(Arc<Vec<Bytes>>),
     Failure(DocumentedFailure),
 }
 
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) pieces: Vec<Piece>,
-    pub(super) reason: FinishReason,
-    pub(super) usage: Usage,
+pub(crate) struct Answer {
+    pub(crate) pieces: Vec<Piece>,
+    pub(crate) reason: FinishReason,
+    pub(crate) usage: Usage,
     rendered: OnceLock<Bytes>,
 }
 
 impl Answer {
     /// The whole answer, as it goes over the wire.
-    pub(super) fn rendered(&self, vendor: Vendor) -> Bytes {
+    pub(crate) fn rendered(&self, vendor: Vendor) -> Bytes {
         self.rendered.get_or_init(|| format::frames(vendor, self).concat().into()).clone()
     }
 }
@@ -163,7 +163,7 @@ impl Script {
         Self(Arc::new(choose))
     }
 
-    pub(super) fn reply(&self, request: &RecordedRequest) -> Reply {
+    pub(crate) fn reply(&self, request: &RecordedRequest) -> Reply {
         (self.0)(request)
     }
 }
