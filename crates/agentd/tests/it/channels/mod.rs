@@ -16,8 +16,8 @@ mod slow_answers;
 mod turns;
 
 use agentd_chat_platforms::WebhookRequest;
-use agentd_chat_platforms::telegram::fake::FakeTelegram;
 use agentd_store::{StoreError, Tx, args};
+use agentd_testing_chat_platforms::telegram::FakeTelegram;
 use agentd_testing_llm::Script;
 use serde_json::{Value, json};
 
