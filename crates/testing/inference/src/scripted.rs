@@ -12,19 +12,18 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use agentd_base::{Clock, Timestamp};
+use agentd_inference::worker::engine::{
+    CallGrammar, ChatTemplate, Model, Piece, Sequence, SpecialTokens, ToolFormat, run_with,
+};
+use agentd_inference::{GenerateRequest, LocalError, LocalErrorCode};
 use serde_json::{Value, json};
 
-use super::scheduler::{Model, Piece, Sequence};
-use super::template::{ChatTemplate, SpecialTokens};
-use super::tool_calls::{CallGrammar, ToolFormat};
-use super::{Inbox, Outbox, run_as, serve_models};
-use crate::gguf::{CHAT_TEMPLATE, read_texts, write_texts};
-use crate::protocol::WorkerConfiguration;
-use crate::{GenerateRequest, LocalError, LocalErrorCode};
+use crate::gguf;
 
 /// A reply that begins with this is held back until [`release`], and without ever an end where that does not come.
 pub const HELD: &str = "[held]";
 
+const CHAT_TEMPLATE: &str = "tokenizer.chat_template";
 const SCRIPT: &str = "scripted.replies";
 /// How long a held reply takes for its piece of work.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -37,7 +36,7 @@ const CONTEXT_LENGTH: u32 = 1 << 20;
 /// The file cannot be written.
 pub fn write_model(path: &Path, template: &str, replies: &[(&str, &str)]) -> io::Result<()> {
     let script = json!(replies).to_string();
-    write_texts(path, &[("general.architecture", "scripted"), (CHAT_TEMPLATE, template), (SCRIPT, &script)])
+    gguf::write(path, &[("general.architecture", "scripted"), (CHAT_TEMPLATE, template), (SCRIPT, &script)])
 }
 
 /// What the model of the file at `path` was asked so far.
@@ -65,14 +64,10 @@ fn record(path: &Path) -> PathBuf {
     path.with_extension("asked")
 }
 
-/// As [`super::run`], with a script for an engine.
+/// Runs the inference process, like [`agentd_inference::worker::run`], with a script for an engine.
 #[must_use]
 pub fn run(clock: &Clock) -> ExitCode {
-    run_as(clock, generate)
-}
-
-fn generate(clock: &Clock, configuration: &WorkerConfiguration, inbox: &Inbox, outbox: &Outbox) -> ExitCode {
-    serve_models(configuration, inbox, outbox, |path, _| Scripted::load(path, clock.now()))
+    run_with(|path| Scripted::load(path, clock.now()))
 }
 
 struct Scripted {
@@ -84,7 +79,8 @@ struct Scripted {
 impl Scripted {
     fn load(path: &Path, now: Timestamp) -> Result<Self, LocalError> {
         let failed = |error: &dyn std::fmt::Display| LocalError::new(LocalErrorCode::ModelMissing, error.to_string());
-        let [template, script] = read_texts(path, [CHAT_TEMPLATE, SCRIPT]).map_err(|error| failed(&error))?;
+        let template = gguf::read(path, CHAT_TEMPLATE).map_err(|error| failed(&error))?;
+        let script = gguf::read(path, SCRIPT).map_err(|error| failed(&error))?;
         let replies = serde_json::from_str(&script.unwrap_or_default()).map_err(|error| failed(&error))?;
         let template = ChatTemplate::new(template, String::new(), String::new(), SpecialTokens::default(), now)
             .map_err(|error| failed(&error))?;

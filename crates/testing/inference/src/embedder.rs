@@ -3,29 +3,27 @@
 //! A vector is a bag of the text's words, cut down to something like their stems, and of their
 //! trigrams, each hashed to a dimension and a sign. Texts that share words lie close together, texts
 //! that share none do not; what a text means beyond its words it does not know. A test that needs
-//! that needs [`LocalEmbedder`](super::LocalEmbedder).
+//! that needs [`LocalEmbedder`](agentd_inference::LocalEmbedder).
 //!
 //! Names are those of a short list ([`NAMES`]), whatever the sentence.
 //!
 //! Words and stems are its own: those of the search index would hide in tests what that gets wrong.
 
-use std::path::Path;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentd_inference::embedder::{
+    DIMENSIONS, EmbeddedChunk, EmbeddedText, Embedder, EmbedderLimits, EmbedderStatus, MAX_QUERY_BYTES, MAX_TEXT_BYTES,
+    MAX_TEXTS_PER_CALL, NameKind, NamedSpan,
+};
+use agentd_inference::{LocalError, LocalErrorCode, LocalState};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
-use crate::embedder::chunker::{Chunker, Step};
-use crate::embedder::local::{check, no_words};
-use crate::embedder::model_file::unusable;
-use crate::embedder::{
-    DIMENSIONS, EmbeddedChunk, EmbeddedText, Embedder, EmbedderLimits, EmbedderStatus, MAX_QUERY_BYTES, NameKind,
-    NamedSpan,
-};
-use crate::{LocalError, LocalState};
+use crate::chunks::chunks;
 
 const WORD_WEIGHT: f32 = 1.0;
 const TRIGRAM_WEIGHT: f32 = 0.15;
@@ -36,6 +34,8 @@ const STOP_WORDS: &[&str] = &[
 ];
 const ENDINGS: &[&str] = &["ings", "ing", "ies", "ied", "ed", "es", "s", "ly"];
 const MIN_STEM_CHARS: usize = 3;
+const DAMAGED: &str = "the embedding model /fake.gguf cannot be used: it is damaged; fetch it again with `make models`, or \
+                       put another in its place";
 /// The names that it finds, the longer of those that begin alike first.
 const NAMES: &[(&str, NameKind)] = &[
     ("Ada Lovelace", NameKind::Person),
@@ -137,26 +137,17 @@ impl FakeEmbedder {
         }
         let behaviour = self.behaviour.lock();
         if behaviour.is_damaged {
-            return Err(unusable(Path::new("/fake.gguf"), "it is damaged"));
+            return Err(LocalError::new(LocalErrorCode::ModelMissing, DAMAGED));
         }
         behaviour.failure.clone().map_or_else(|| Ok(behaviour.model_id.clone()), Err)
     }
 
-    fn embed(&self, model_id: &str, text: String, max_chunks: usize) -> EmbeddedText {
-        let mut chunker = Chunker::new(text.clone(), self.limits.max_chunk_tokens, self.limits.overlap_tokens);
-        let mut embedded = EmbeddedText { names: Some(names(&text)), ..EmbeddedText::default() };
-        let has_words = |word: &str| word.chars().any(|character| !character.is_control());
-        loop {
-            match chunker.step(&mut |word, into| into.extend(has_words(word).then_some(0))) {
-                Step::Chunk(chunk) if embedded.chunks.len() < max_chunks => {
-                    let vector = vector(model_id, &text[chunk.range.clone()]);
-                    embedded.chunks.push(EmbeddedChunk { range: chunk.range, vector });
-                }
-                Step::Chunk(_) => embedded.left_out += 1,
-                Step::Pause => {}
-                Step::End => return embedded,
-            }
-        }
+    fn embed(&self, model_id: &str, text: &str, max_chunks: usize) -> EmbeddedText {
+        let mut ranges = chunks(text, &self.limits);
+        let left_out = ranges.len().saturating_sub(max_chunks);
+        ranges.truncate(max_chunks);
+        let embed = |range: Range<usize>| EmbeddedChunk { vector: vector(model_id, &text[range.clone()]), range };
+        EmbeddedText { chunks: ranges.into_iter().map(embed).collect(), left_out, names: Some(names(text)) }
     }
 }
 
@@ -174,7 +165,7 @@ impl Embedder for FakeEmbedder {
     fn embed_query<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Vec<f32>, LocalError>> {
         async move {
             let model_id = self.begin().await?;
-            let text = text[..text.floor_char_boundary(MAX_QUERY_BYTES)].to_owned();
+            let text = &text[..text.floor_char_boundary(MAX_QUERY_BYTES)];
             let chunk = self.embed(&model_id, text, 1).chunks.into_iter().next();
             self.behaviour.lock().queries += 1;
             chunk.map(|chunk| chunk.vector).ok_or_else(no_words)
@@ -187,7 +178,7 @@ impl Embedder for FakeEmbedder {
             check(&texts)?;
             let model_id = self.begin().await?;
             self.behaviour.lock().texts += texts.len();
-            Ok(texts.into_iter().map(|text| self.embed(&model_id, text, self.limits.max_chunks)).collect())
+            Ok(texts.iter().map(|text| self.embed(&model_id, text, self.limits.max_chunks)).collect())
         }
         .boxed()
     }
@@ -197,6 +188,23 @@ impl Embedder for FakeEmbedder {
         let state = if last_error.is_some() { LocalState::Failed } else { LocalState::Ready };
         EmbedderStatus { state, last_error, ..EmbedderStatus::unloaded("/fake.gguf") }
     }
+}
+
+fn check(texts: &[String]) -> Result<(), LocalError> {
+    let invalid = |message| Err(LocalError::new(LocalErrorCode::Invalid, message));
+    if texts.len() > MAX_TEXTS_PER_CALL {
+        return invalid(format!("{} texts are too many for one call; give at most {MAX_TEXTS_PER_CALL}", texts.len()));
+    }
+    match texts.iter().map(String::len).max() {
+        Some(longest) if longest > MAX_TEXT_BYTES => {
+            invalid(format!("a text of {longest} bytes is too long; the longest may have {MAX_TEXT_BYTES}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn no_words() -> LocalError {
+    LocalError::new(LocalErrorCode::Invalid, "the query holds no word whose meaning could be looked for")
 }
 
 fn names(text: &str) -> Vec<NamedSpan> {
@@ -251,7 +259,6 @@ fn add(vector: &mut [f32], model_id: &str, feature: &str, weight: f32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LocalErrorCode;
 
     fn cosine(one: &[f32], other: &[f32]) -> f32 {
         one.iter().zip(other).map(|(a, b)| a * b).sum()
@@ -279,7 +286,7 @@ mod tests {
         assert!(embedded[1].chunks.is_empty() && embedded[1].left_out == 0);
         assert_eq!(fake.embed_query(" ").await.unwrap_err().code, LocalErrorCode::Invalid);
         assert!(fake.embed_query("... ?!").await.is_ok());
-        let long = vec!["x".repeat(super::super::MAX_TEXT_BYTES + 1)];
+        let long = vec!["x".repeat(MAX_TEXT_BYTES + 1)];
         assert_eq!(fake.embed_texts(long).await.unwrap_err().code, LocalErrorCode::Invalid);
     }
 
