@@ -79,7 +79,7 @@ events-guide: ## Write docs/guide/events.md from the catalogue of events
 	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd --no-default-features --test it -- events::
 
 channels-guide: ## Write the tables of docs/guide/channels.md from the kinds of messages in the code
-	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd-chat-platforms --all-features -- kinds::tests::guide
+	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd-chat-platforms --lib -- kinds::tests::guide
 
 module-graph: ## Draw the picture of the daemon's modules in ARCHITECTURE.md
 	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd --no-default-features --test it -- tidy::the_picture

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes crates/chat-platforms/tests/data from the packages that hold the vendors' descriptions of their APIs.
+# Writes crates/testing/chat-platforms/data from the packages that hold the vendors' descriptions of their APIs.
 set -euo pipefail
 cd "$(dirname "$0")/chat-apis"
 work=$(mktemp -d)
@@ -7,4 +7,4 @@ trap 'rm -rf "$work"' EXIT
 python3 -m venv "$work"
 "$work/bin/pip" install --quiet --disable-pip-version-check --requirement requirements.txt
 "$work/bin/pip" install --quiet --disable-pip-version-check --no-deps --requirement requirements-documents.txt
-"$work/bin/python" extract.py ../../crates/chat-platforms/tests/data
+"$work/bin/python" extract.py ../../crates/testing/chat-platforms/data

@@ -17,9 +17,9 @@ use agentd_bench::daemon::DaemonUnderTest;
 use agentd_bench::figures::Sample;
 use agentd_bench::load::request;
 use agentd_bench::{Outcome, inside};
-use agentd_llm::fake::{FakeVendor, Reply, Script};
 use agentd_llm::{Usage, UsageSource, Vendor};
 use agentd_store::{StoreError, Tx, args};
+use agentd_testing_llm::{FakeVendor, Reply, Script};
 use serde_json::{Value, json};
 
 const JOBS: u64 = 100_000;

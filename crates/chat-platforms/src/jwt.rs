@@ -103,12 +103,7 @@ impl SigningKey {
         if let Some(id) = &self.id {
             header["kid"] = json!(id);
         }
-        self.sign_with_header(&header, claims)
-    }
-
-    /// With any header.
-    pub(crate) fn sign_with_header(&self, header: &Value, claims: &Value) -> Option<String> {
-        let [header, claims] = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string()));
+        let [header, claims] = [&header, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string()));
         let signed = format!("{header}.{claims}");
         let mut signature = vec![0; self.pair.public_modulus_len()];
         self.pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), signed.as_bytes(), &mut signature).ok()?;

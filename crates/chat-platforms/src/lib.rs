@@ -20,25 +20,11 @@
 
 mod access_token;
 mod api;
-#[cfg(feature = "fake")]
-mod api_description;
 mod certificate;
 mod connection;
 mod content;
 #[cfg(test)]
-#[cfg(feature = "fake")]
 mod content_tests;
-#[cfg(feature = "fake")]
-pub mod fake;
-#[cfg(feature = "fake")]
-mod fake_keys;
-#[cfg(feature = "fake")]
-mod fake_server;
-#[cfg(feature = "fake")]
-mod fake_socket;
-#[cfg(test)]
-#[cfg(feature = "fake")]
-mod file_tests;
 mod files;
 mod incoming_text;
 mod jwt;
@@ -49,7 +35,6 @@ mod message;
 mod outgoing;
 mod platform;
 #[cfg(test)]
-#[cfg(feature = "fake")]
 mod test_support;
 #[cfg(test)]
 mod test_vectors;
@@ -63,8 +48,6 @@ pub mod telegram;
 pub mod whatsapp;
 
 pub use connection::{Batch, Connection, ConnectionEvent, Ended, Opening};
-#[cfg(feature = "fake")]
-pub use fake_server::FakeFile;
 pub use files::IncomingFile;
 pub use kinds::{Handling, MessageKind, message_kinds};
 pub use markup::protect_bare_urls;

@@ -32,13 +32,6 @@ impl fmt::Debug for WebhookRequest {
 }
 
 impl WebhookRequest {
-    /// The body, `null` where it is no JSON.
-    #[cfg(feature = "fake")]
-    #[must_use]
-    pub fn body_as_json(&self) -> serde_json::Value {
-        serde_json::from_slice(&self.body).unwrap_or_default()
-    }
-
     /// The one value of a header; `None` where it is missing, there twice, or no text.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers.get_all(name).iter();

@@ -1,5 +1,5 @@
-//! Language models behind one trait, [`ModelBackend`]: eight vendors over HTTP, and a script for
-//! tests. The local model implements the same trait elsewhere.
+//! Language models behind one trait, [`ModelBackend`]: eight vendors over HTTP. The local model implements the same
+//! trait elsewhere.
 //!
 //! Invariants
 //! - One [`ModelEvent::Text`] for each piece of text that a vendor sends; nothing is buffered, joined or split, except
@@ -22,10 +22,7 @@ mod complaint;
 mod connectivity;
 mod error;
 mod event;
-#[cfg(feature = "fake")]
-pub mod fake;
 mod request;
-mod scripted;
 mod think_tags;
 mod vendor;
 mod vendor_backend;
@@ -36,7 +33,6 @@ pub use connectivity::ConnectivityReport;
 pub use error::{ModelError, ModelErrorCode};
 pub use event::{Finish, FinishReason, ModelEvent, Usage, UsageSource};
 pub use request::{ModelMessage, ModelRequest, Replay, Schema, ToolCall, ToolDefinition};
-pub use scripted::{Gate, ScriptedBackend, ScriptedReply};
 pub use think_tags::separate_think_tags;
 pub use vendor::Vendor;
 pub use vendor_backend::VendorBackend;

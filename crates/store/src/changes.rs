@@ -195,20 +195,32 @@ impl Tx {
 
 #[cfg(test)]
 mod tests {
+    use agentd_base::id::IdGenerator;
+    use agentd_base::{Clock, Entropy};
+
     use super::*;
-    use crate::OWN_MIGRATIONS;
-    use crate::testing::TestDb;
+    use crate::{DatabaseUrl, Db, DbOptions, OWN_MIGRATIONS};
 
     /// Asked after every change and before every search, however many changes there are.
     #[tokio::test]
     async fn only_what_comes_after_a_place_is_looked_at() {
-        let test_db = TestDb::start_on(Dialect::Sqlite, OWN_MIGRATIONS).await.unwrap();
-        let mut read = test_db.db.read().await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let (clock, entropy) = (Clock::system(), Entropy::seeded(7));
+        let options = DbOptions {
+            url: DatabaseUrl::Sqlite { path: folder.path().join("agentd.db") },
+            data_dir: folder.path().to_owned(),
+            ids: IdGenerator::new(clock.clone(), entropy.clone()),
+            clock,
+            entropy,
+            migrations: OWN_MIGRATIONS,
+        };
+        let db = Db::open(options).await.unwrap();
+        let mut read = db.read().await.unwrap();
         let sql = format!("EXPLAIN QUERY PLAN {}", changes_after(Dialect::Sqlite));
         let plan = read.fetch_all(sql, args!["a", 0i64, 7i64, 1i64]).await.unwrap();
         let steps: Vec<String> = plan.iter().map(|row| row.get("detail").unwrap()).collect();
         assert_eq!(steps, ["SEARCH changes USING INTEGER PRIMARY KEY (rowid>?)"]);
         drop(read);
-        test_db.end().await.unwrap();
+        db.close().await;
     }
 }

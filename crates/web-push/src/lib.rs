@@ -8,8 +8,6 @@
 //!
 //! Deliberately absent: sending, and keeping keys.
 
-#[cfg(any(test, feature = "fake"))]
-pub mod fake;
 mod message;
 mod vapid;
 

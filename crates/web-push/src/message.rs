@@ -33,13 +33,13 @@ impl fmt::Debug for Receiver {
 }
 
 /// What both ends derive from the secret that they share.
-pub(crate) struct MessageKeys {
-    pub(crate) key: LessSafeKey,
-    pub(crate) nonce: [u8; 12],
+struct MessageKeys {
+    key: LessSafeKey,
+    nonce: [u8; 12],
 }
 
 impl MessageKeys {
-    pub(crate) fn derive(
+    fn derive(
         shared: &[u8],
         auth_secret: &[u8],
         receiver: &[u8],
@@ -123,11 +123,11 @@ impl Receiver {
 
 #[cfg(test)]
 mod tests {
+    use agentd_testing_web_push::FakeBrowser;
     use proptest::prelude::*;
 
     use super::*;
     use crate::encode;
-    use crate::fake::FakeBrowser;
 
     // RFC 8291, appendix A.
     const CONTENT: &[u8] = b"When I grow up, I want to be a watermelon";

@@ -70,8 +70,9 @@ impl VapidKey {
 
 #[cfg(test)]
 mod tests {
+    use agentd_testing_web_push::claims_of;
+
     use super::*;
-    use crate::fake::claims_of;
 
     #[test]
     fn a_token_names_where_it_goes_and_ends_within_a_day() {

@@ -15,8 +15,8 @@ use agentd_bench::Outcome;
 use agentd_bench::daemon::{DaemonUnderTest, binary};
 use agentd_bench::figures::Sample;
 use agentd_bench::load::{Connection, render, streamed};
-use agentd_llm::fake::{FakeVendor, RecordedRequest, Reply, Script};
 use agentd_llm::{ToolCall, Usage, UsageSource, Vendor};
+use agentd_testing_llm::{FakeVendor, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
 const PAUSE: Duration = Duration::from_millis(5);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use agentd_bench::Outcome;
 use agentd_bench::figures::Sample;
 use agentd_bench::load::{render, streamed_on};
-use agentd_chat_platforms::fake::FakePlatform;
+use agentd_testing_chat_platforms::FakePlatform;
 use tokio::task::JoinSet;
 
 use crate::Daemon;

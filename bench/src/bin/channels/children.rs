@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use agentd_bench::Outcome;
 use agentd_bench::daemon::processor_time_of;
-use agentd_llm::fake::{FakeVendor, Reply, Script};
 use agentd_llm::{Usage, UsageSource, Vendor};
+use agentd_testing_llm::{FakeVendor, Reply, Script};
 use axum::body::Bytes;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};

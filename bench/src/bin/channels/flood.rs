@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use agentd_base::Clock;
 use agentd_bench::Outcome;
-use agentd_chat_platforms::fake::{FakeMessage, FakePlatform, forged};
+use agentd_testing_chat_platforms::{FakeMessage, FakePlatform, forged};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 

@@ -16,8 +16,8 @@ mod webhooks;
 use agentd_base::Clock;
 use agentd_bench::Outcome;
 use agentd_bench::daemon::DaemonUnderTest;
-use agentd_chat_platforms::fake::FakePlatform;
 use agentd_chat_platforms::{Platform, WebhookRequest};
+use agentd_testing_chat_platforms::FakePlatform;
 use serde_json::json;
 
 fn main() -> Outcome<()> {

@@ -7,7 +7,7 @@ use agentd_base::Clock;
 use agentd_bench::Outcome;
 use agentd_bench::figures::Sample;
 use agentd_bench::load::Connection;
-use agentd_chat_platforms::fake::{FakeMessage, FakePlatform};
+use agentd_testing_chat_platforms::{FakeMessage, FakePlatform};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 

@@ -8,8 +8,8 @@ use agentd_bench::Outcome;
 use agentd_bench::daemon::DaemonUnderTest;
 use agentd_bench::figures::Sample;
 use agentd_bench::load::{render, requests_per_second, streamed_on};
-use agentd_llm::fake::{FakeVendor, Reply, Script};
 use agentd_llm::{Usage, UsageSource, Vendor};
+use agentd_testing_llm::{FakeVendor, Reply, Script};
 use serde_json::json;
 
 const ROUNDS: usize = 25;

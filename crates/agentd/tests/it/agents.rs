@@ -3,9 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use agentd_llm::Gate;
-use agentd_llm::fake::{Reply, Script};
 use agentd_store::{Dialect, args};
+use agentd_testing_llm::{Gate, Reply, Script};
 use serde_json::{Value, json};
 
 use crate::support::TestApp;

@@ -1,8 +1,8 @@
 //! Answers as vendors, and servers in their format, really send them: complete without an end marker, empty, refused,
 //! malformed, cut off, with reasoning in the text.
 
-use agentd_llm::fake::{Ending, Piece, Reply, Script};
 use agentd_llm::{FinishReason, ToolCall};
+use agentd_testing_llm::{Ending, Piece, Reply, Script};
 use serde_json::{Value, json};
 
 use crate::scheduler::{create, every, id, run, trigger, until};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use agentd_llm::fake::{FakeVendor, RecordedRequest, Reply, Script};
-use agentd_llm::{Gate, ToolCall, Usage, UsageSource, Vendor};
+use agentd_llm::{ToolCall, Usage, UsageSource, Vendor};
+use agentd_testing_llm::{FakeVendor, Gate, RecordedRequest, Reply, Script};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
@@ -246,7 +246,7 @@ async fn a_killed_daemon_leaves_nothing_set_aside() {
     let vendor = FakeVendor::start(
         Vendor::Openai,
         Script::by(|request| match request.body["messages"].to_string().contains("hang") {
-            true => Reply::text(["a"], used(1, 1)).ending(agentd_llm::fake::Ending::Hang),
+            true => Reply::text(["a"], used(1, 1)).ending(agentd_testing_llm::Ending::Hang),
             false => Reply::text(["hi"], used(10, 10)),
         }),
     )

@@ -1,7 +1,6 @@
 //! Conversations over HTTP.
 
-use agentd_llm::Gate;
-use agentd_llm::fake::{Reply, Script};
+use agentd_testing_llm::{Gate, Reply, Script};
 use serde_json::{Value, json};
 
 use crate::support::talk::{COUNTED, Talk, create_agent, read_tokens, started};

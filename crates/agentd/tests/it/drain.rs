@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use agentd_llm::Gate;
-use agentd_llm::fake::{Reply, Script};
+use agentd_testing_llm::{Gate, Reply, Script};
 use serde_json::json;
 
 use crate::support::talk::{COUNTED, Talk, read_tokens};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use agentd_llm::fake::{DocumentedFailure, Ending, FakeVendor, Reply, Script};
-use agentd_llm::{Gate, Vendor};
+use agentd_llm::Vendor;
+use agentd_testing_llm::{DocumentedFailure, Ending, FakeVendor, Gate, Reply, Script};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
@@ -257,7 +257,8 @@ async fn without_model_or_budget_nothing_is_stored() {
 
 #[tokio::test]
 async fn of_a_conversation_that_no_longer_fits_the_beginning_becomes_a_summary() {
-    let reply = |request: &agentd_llm::fake::RecordedRequest| match request.body["messages"].as_array().map(Vec::len) {
+    let reply = |request: &agentd_testing_llm::RecordedRequest| match request.body["messages"].as_array().map(Vec::len)
+    {
         Some(messages) if messages > 6 => Reply::failure(DocumentedFailure::ContextTooLong),
         _ if request.body.to_string().contains("keep the minutes") => Reply::text(["They counted."], COUNTED),
         _ => Reply::text(["ok"], COUNTED),

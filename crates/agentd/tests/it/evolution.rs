@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_llm::Gate;
-use agentd_llm::fake::{DocumentedFailure, Reply, Script};
 use agentd_store::args;
+use agentd_testing_llm::{DocumentedFailure, Gate, Reply, Script};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use agentd_inference::worker::scripted::{HELD, asked, release};
+use agentd_testing_inference::scripted::{HELD, asked, release};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 

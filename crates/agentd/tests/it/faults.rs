@@ -9,9 +9,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use agentd_base::Secret;
-use agentd_llm::fake::{Reply, Script};
 use agentd_store::args;
-use agentd_store::testing::faults::{Break, Commit, Fault, FaultKind, FaultyDisk, Proxy, Unsynced};
+use agentd_testing_llm::{Reply, Script};
+use agentd_testing_store::faults::{Break, Commit, Fault, FaultKind, FaultyDisk, Proxy, Unsynced};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::Notify;

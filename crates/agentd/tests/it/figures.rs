@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use agentd_llm::fake::{DocumentedFailure, Reply, Script};
 use agentd_llm::{ToolCall, Usage, UsageSource};
 use agentd_store::args;
+use agentd_testing_llm::{DocumentedFailure, Reply, Script};
 use serde_json::{Value, json};
 
 use crate::support::TestApp;

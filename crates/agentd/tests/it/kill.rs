@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agentd_base::Entropy;
-use agentd_llm::fake::{FakeVendor, Reply, Script};
 use agentd_llm::{Usage, UsageSource, Vendor};
+use agentd_testing_llm::{FakeVendor, Reply, Script};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tokio::sync::watch;

@@ -4,7 +4,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use agentd_inference::worker::scripted::{asked, write_model};
+use agentd_testing_inference::scripted::{asked, write_model};
 use serde_json::{Value, json};
 
 use crate::support::TestApp;
@@ -31,7 +31,7 @@ fn scripted_process() {
     let Ok(pipe) = std::fs::File::options().write(true).open(REPLIES_PIPE) else { return };
     rustix::stdio::dup2_stdout(&pipe).expect("standard output");
     drop(pipe);
-    let _ = agentd_inference::worker::scripted::run(&agentd_base::Clock::system());
+    let _ = agentd_testing_inference::scripted::run(&agentd_base::Clock::system());
 }
 
 /// A daemon, and the file of its model, which follows `replies`.

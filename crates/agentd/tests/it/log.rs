@@ -1,7 +1,7 @@
 //! What the daemon logs: each line for machines is one JSON object, and says which request it belongs to.
 
-use agentd_llm::fake::{FakeVendor, Reply, Script};
 use agentd_llm::{Usage, UsageSource, Vendor};
+use agentd_testing_llm::{FakeVendor, Reply, Script};
 use serde_json::{Value, json};
 
 use crate::support::TestProcess;

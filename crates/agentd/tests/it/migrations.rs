@@ -1,8 +1,9 @@
 //! The schema of the daemon: the same in both dialects, and older databases are brought up to it.
 
 use agentd::migrations::MIGRATIONS;
-use agentd_store::testing::{TestDb, describe_schema, postgres_url};
+use agentd_store::testing::describe_schema;
 use agentd_store::{Db, Dialect, Migration, args};
+use agentd_testing_store::{TestDb, postgres_url};
 
 fn dialects() -> Vec<Dialect> {
     [Some(Dialect::Sqlite), postgres_url().map(|_| Dialect::Postgres)].into_iter().flatten().collect()

@@ -1,7 +1,7 @@
 //! `/api/monitoring/prices`: what is shown, what the owner sets, and what calls cost by it.
 
-use agentd_llm::fake::{Reply, Script};
 use agentd_llm::{Usage, UsageSource};
+use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use crate::cli::{agentd, path};

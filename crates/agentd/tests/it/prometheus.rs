@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use agentd_llm::Vendor;
-use agentd_llm::fake::{FakeVendor, Reply, Script};
+use agentd_testing_llm::{FakeVendor, Reply, Script};
 use regex::Regex;
 use serde_json::{Value, json};
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_llm::fake::{DocumentedFailure, FakeVendor, Reply, Script};
 use agentd_llm::{Usage, UsageSource, Vendor};
+use agentd_testing_llm::{DocumentedFailure, FakeVendor, Reply, Script};
 use serde_json::{Value, json};
 
 use crate::support::{TestApp, TestResponse};

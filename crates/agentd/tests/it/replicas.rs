@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use agentd_base::{Clock, Timestamp};
 use agentd_llm::Vendor;
-use agentd_llm::fake::{FakeVendor, Reply, Script};
+use agentd_testing_llm::{FakeVendor, Reply, Script};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};

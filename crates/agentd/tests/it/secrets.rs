@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use agentd_llm::Vendor;
-use agentd_llm::fake::{DocumentedFailure, FakeVendor, Reply, Script};
+use agentd_testing_llm::{DocumentedFailure, FakeVendor, Reply, Script};
 use serde_json::json;
 
 use crate::support::TestProcess;

@@ -1,8 +1,7 @@
 //! The logs of replies: who may see them, and for how long.
 
-use agentd_llm::Gate;
-use agentd_llm::fake::{Reply, Script};
 use agentd_store::{StoreError, Tx, args};
+use agentd_testing_llm::{Gate, Reply, Script};
 use serde_json::json;
 
 use crate::support::talk::{COUNTED, Talk, read_tokens, started};

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use agentd_llm::fake::{FakeVendor, Reply, Script};
-use agentd_llm::{Gate, ToolCall, Vendor};
+use agentd_llm::{ToolCall, Vendor};
+use agentd_testing_llm::{FakeVendor, Gate, Reply, Script};
 use serde_json::{Value, json};
 
 use crate::support::request::{EventStream, ServerEvent};

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use agentd_llm::Vendor;
-use agentd_llm::fake::{FakeVendor, Reply, Script};
+use agentd_testing_llm::{FakeVendor, Reply, Script};
 use serde_json::json;
 
 use crate::cli::agentd;

@@ -110,10 +110,7 @@ fn crates_use_only_the_edges_of_the_table() {
     let allowed = edges("crates");
     assert_acyclic(&allowed);
     let mut wrong = Vec::new();
-    for entry in std::fs::read_dir(root().join("crates")).expect("crates") {
-        let folder = entry.expect("an entry").path();
-        let name = folder.file_name().expect("a name").to_string_lossy().into_owned();
-        let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+    for (name, manifest) in manifests() {
         let dependencies = manifest.split("[dependencies]").nth(1).unwrap_or_default();
         let dependencies = dependencies.split("\n[").next().unwrap_or_default();
         let used = dependencies
@@ -124,6 +121,42 @@ fn crates_use_only_the_edges_of_the_table() {
         wrong.extend(used.filter(|target| !targets.contains(target)).map(|target| format!("{name} uses {target}")));
     }
     assert!(wrong.is_empty(), "edges that ARCHITECTURE.md does not allow: {wrong:#?}");
+}
+
+/// Name and manifest of every crate below `crates/`. A test double in `testing/NAME` is called `testing-NAME`.
+fn manifests() -> Vec<(String, String)> {
+    let crates = root().join("crates");
+    let read = |folder: &Path| -> Vec<PathBuf> {
+        std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()).collect()
+    };
+    let doubles = read(&crates.join("testing"));
+    let folders = read(&crates).into_iter().filter(|folder| !folder.ends_with("testing")).chain(doubles);
+    folders
+        .map(|folder| {
+            let path = folder.strip_prefix(&crates).expect("inside").to_string_lossy().replace('/', "-");
+            (path, std::fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest"))
+        })
+        .collect()
+}
+
+/// Test doubles are dev-dependencies, so that none is linked into the daemon, and no crate has a feature that adds one.
+#[test]
+fn test_doubles_are_not_linked_into_the_daemon() {
+    let mut wrong = Vec::new();
+    for (name, manifest) in manifests().iter().filter(|(name, _)| !name.starts_with("testing-")) {
+        let mut section = "";
+        for line in manifest.lines() {
+            if line.starts_with('[') {
+                section = line;
+            }
+            let is_linked = section.ends_with("dependencies]") && !section.ends_with("dev-dependencies]");
+            let is_fake = section == "[features]" && line.starts_with("fake");
+            if is_fake || (is_linked && line.starts_with("agentd-testing-")) {
+                wrong.push(format!("{name}: {line}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "only dev-dependencies may name crates of `crates/testing`: {wrong:#?}");
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use agentd_base::Secret;
 use agentd_base::trace::{TraceContext, within};
-use agentd_llm::fake::{FakeVendor, Reply, Script};
 use agentd_llm::{ToolCall, Vendor};
+use agentd_testing_llm::{FakeVendor, Reply, Script};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;

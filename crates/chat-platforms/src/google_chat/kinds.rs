@@ -49,10 +49,10 @@ pub(crate) const KINDS: &[MessageKind] = &[
 ];
 
 #[cfg(test)]
-#[cfg(feature = "fake")]
 mod tests {
+    use agentd_testing_chat_platforms::api_description::GOOGLE_CHAT;
+
     use super::*;
-    use crate::api_description::GOOGLE_CHAT;
 
     #[test]
     fn every_type_of_event_and_every_field_of_a_message_is_in_the_table() {

@@ -14,12 +14,6 @@ mod split;
 mod write;
 
 #[cfg(test)]
-#[cfg(feature = "fake")]
-mod reader;
-#[cfg(test)]
-#[cfg(feature = "fake")]
-mod round_trip_tests;
-#[cfg(test)]
 mod tests;
 
 pub use bare_urls::protect_bare_urls;

@@ -24,13 +24,7 @@ mod text;
 mod verify;
 mod write;
 
-#[cfg(feature = "fake")]
-pub mod fake;
 #[cfg(test)]
-#[cfg(feature = "fake")]
-mod socket_tests;
-#[cfg(test)]
-#[cfg(feature = "fake")]
 mod tests;
 
 pub(crate) use kinds::KINDS;

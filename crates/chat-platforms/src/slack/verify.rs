@@ -17,7 +17,7 @@ pub(super) fn verify(secret: Option<&Secret>, request: &WebhookRequest, now: Tim
 }
 
 /// Over the version of the scheme, the time as it stands in the header, and the body.
-pub(super) fn mac(secret: &Secret, time: &str, body: &[u8]) -> Tag {
+fn mac(secret: &Secret, time: &str, body: &[u8]) -> Tag {
     let mut mac = Context::with_key(&Key::new(HMAC_SHA256, secret.expose().as_bytes()));
     [&b"v0:"[..], time.as_bytes(), b":", body].into_iter().for_each(|part| mac.update(part));
     mac.sign()

@@ -42,10 +42,10 @@ pub(crate) const KINDS: &[MessageKind] = &[
 ];
 
 #[cfg(test)]
-#[cfg(feature = "fake")]
 mod tests {
+    use agentd_testing_chat_platforms::api_description::TEAMS;
+
     use super::*;
-    use crate::api_description::TEAMS;
 
     #[test]
     fn every_type_of_activity_is_in_the_table() {

@@ -19,12 +19,7 @@ mod send;
 mod verify;
 mod write;
 
-#[cfg(feature = "fake")]
-pub mod fake;
-#[cfg(feature = "fake")]
-mod fake_service;
 #[cfg(test)]
-#[cfg(feature = "fake")]
 mod tests;
 
 pub(crate) use kinds::KINDS;

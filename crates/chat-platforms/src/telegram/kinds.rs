@@ -131,10 +131,10 @@ pub(crate) const KINDS: &[MessageKind] = &[
 ];
 
 #[cfg(test)]
-#[cfg(feature = "fake")]
 mod tests {
+    use agentd_testing_chat_platforms::api_description::TELEGRAM;
+
     use super::*;
-    use crate::api_description::TELEGRAM;
 
     /// Fields that say something about a message and are none of its contents.
     const METADATA: &[&str] = &[

@@ -21,10 +21,7 @@ mod send;
 mod text;
 mod write;
 
-#[cfg(feature = "fake")]
-pub mod fake;
 #[cfg(test)]
-#[cfg(feature = "fake")]
 mod tests;
 
 pub(crate) use kinds::KINDS;

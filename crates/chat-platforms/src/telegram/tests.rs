@@ -1,13 +1,13 @@
 use std::time::Duration;
 
 use agentd_net::Trust;
+use agentd_testing_chat_platforms::telegram::{Behaviour, FakeFile, FakeTelegram};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::fake::{Behaviour, FakeTelegram};
 use super::*;
-use crate::message::{Decision, Incoming, IncomingMessage};
-use crate::test_support::{NOW, any_json, buttons, client, secret, with};
+use crate::message::Incoming;
+use crate::test_support::{any_json, client, secret, with};
 
 const TOKEN: &str = "4839574812:AAFD39kkdpWt3ywyRZergyOLMaJhac60qc";
 const SECRET: &str = "a-secret_token";
@@ -26,86 +26,6 @@ async fn pair() -> (FakeTelegram, Telegram) {
 
 fn read_one(bot: &Telegram, update: &Value) -> Option<Incoming> {
     bot.read(update).incoming.pop()
-}
-
-async fn message(bot: &Telegram, request: &WebhookRequest) -> IncomingMessage {
-    match bot.receive(request, NOW).await.unwrap().incoming.pop() {
-        Some(Incoming::Message(message)) => message,
-        other => panic!("{other:?}"),
-    }
-}
-
-#[tokio::test]
-async fn a_request_without_the_secret_token_is_refused() {
-    let (fake, bot) = pair().await;
-    let right = fake.message(1, 7, "hi");
-    assert!(bot.receive(&right, NOW).await.is_ok());
-    let saying = |values: &[&'static str]| {
-        let mut request = right.clone();
-        request.headers.remove("x-telegram-bot-api-secret-token");
-        for value in values {
-            request.headers.append("x-telegram-bot-api-secret-token", http::HeaderValue::from_static(value));
-        }
-        request
-    };
-    for wrong in [&[][..], &[""], &["a-secret_tokem"], &["a-secret_token "], &[SECRET, SECRET]] {
-        let refused = bot.receive(&saying(wrong), NOW).await;
-        assert!(matches!(refused, Err(Rejection::Unverified(_))), "{wrong:?} {refused:?}");
-    }
-    let malformed = WebhookRequest { body: "{".into(), ..right.clone() };
-    assert!(matches!(bot.receive(&malformed, NOW).await, Err(Rejection::Malformed(_))));
-    for none in [None, Some(secret(""))] {
-        let config = TelegramConfig { secret_token: none, ..TelegramConfig::default() };
-        let unset = Telegram::new(config, client(Trust::Owner));
-        assert_eq!(unset.receive(&saying(&[""]), NOW).await, Err(Rejection::NotSetUp));
-    }
-}
-
-#[tokio::test]
-async fn a_private_message_is_read() {
-    let (fake, bot) = pair().await;
-    let message = message(&bot, &fake.message(5, 7, "  hi\0 \u{202e}you\u{200b}")).await;
-    assert_eq!((message.id.as_str(), message.text.as_str()), ("5", "hi \u{202e}you\u{200b}"));
-    assert_eq!((message.sender.id.as_str(), message.sender.name.as_str()), ("7", "Ada L."));
-    assert!(message.is_addressed && !message.chat.is_group && message.chat.thread.is_none());
-    assert_eq!(message.reply_to, Address::of_channel("7"));
-    assert_eq!(message.sent_at, Some(NOW));
-}
-
-#[tokio::test]
-async fn in_a_group_mentions_commands_and_answers_are_addressed() {
-    let (fake, bot) = pair().await;
-    let to_nobody = message(&bot, &fake.group_message(1, 7, -100, "hello all")).await;
-    assert!(!to_nobody.is_addressed && to_nobody.chat.is_group);
-    assert_eq!(to_nobody.reply_to.details, json!({"reply_to_message_id": 1001}));
-    for (text, left, is_addressed) in [
-        ("🎉 @fake_bot what is up", "🎉  what is up", true),
-        ("@other_bot what", "@other_bot what", false),
-        ("/stop@Fake_Bot now", "/stop now", true),
-        ("/stop@other_bot", "/stop@other_bot", false),
-        ("/stop", "/stop", false),
-        ("@Fake_Bot and @fake_bot", "and", true),
-    ] {
-        let message = message(&bot, &fake.group_message(2, 7, -100, text)).await;
-        assert_eq!((message.text.as_str(), message.is_addressed), (left, is_addressed));
-    }
-    assert_eq!(fake.requests().iter().filter(|request| request.path == "getMe").count(), 1, "it is asked once");
-    let answer = |from: i64, topic: Value| {
-        let mut answered = json!({"message_id": 1, "from": {"id": from, "is_bot": true}});
-        answered["forum_topic_created"] = topic;
-        json!({"update_id": 9, "message": {
-            "message_id": 2, "from": {"id": 7, "is_bot": false}, "chat": {"id": -100, "type": "supergroup"},
-            "text": "yes", "reply_to_message": answered, "message_thread_id": 33, "is_topic_message": true,
-        }})
-    };
-    let is_addressed = |update: &Value| match read_one(&bot, update) {
-        Some(Incoming::Message(message)) => (message.is_addressed, message.reply_to.thread),
-        other => panic!("{other:?}"),
-    };
-    let thread = Some("33".to_owned());
-    assert_eq!(is_addressed(&answer(4_839_574_812, Value::Null)), (true, thread.clone()));
-    assert_eq!(is_addressed(&answer(1, Value::Null)), (false, thread.clone()));
-    assert_eq!(is_addressed(&answer(4_839_574_812, json!({"name": "Topic"}))), (false, thread));
 }
 
 #[test]
@@ -142,39 +62,6 @@ fn files_are_named_and_what_is_no_message_is_none() {
     edited["edited_message"] = edited["message"].take();
     assert_eq!(read_one(&bot, &edited), None);
     assert_eq!(read_one(&bot, &json!({"update_id": 3, "my_chat_member": {}})), None);
-}
-
-#[tokio::test]
-async fn messages_go_out_and_buttons_come_back() {
-    let (fake, bot) = pair().await;
-    let to = Address {
-        thread: Some("33".into()),
-        details: json!({"reply_to_message_id": 5}),
-        ..bot.address("-100").unwrap()
-    };
-    let text = bot.render("**May I?** <now> & [here](https://x.y/?a=\"b\"&c)").pop().unwrap();
-    let message = Outgoing { buttons: buttons(), ..Outgoing::text(text) };
-    let sent = bot.send(&to, &message).await.unwrap();
-    let body = fake.sent().pop().unwrap();
-    assert_eq!(body["text"], "<b>May I?</b> &lt;now&gt; &amp; <a href=\"https://x.y/?a=&quot;b&quot;&amp;c\">here</a>");
-    assert_eq!(body["message_thread_id"], 33);
-    assert_eq!(body["reply_parameters"]["message_id"], 5);
-    assert_eq!(body["link_preview_options"]["is_disabled"], true);
-    assert_eq!(body["reply_markup"]["inline_keyboard"][0][1]["callback_data"], "deny:1");
-    let pressed = bot.receive(&fake.press(8, 7, -100, 1, "deny:1"), NOW).await.unwrap().incoming.pop();
-    let Some(Incoming::Decision(Decision { id, data, message_id, message, .. })) = pressed else {
-        panic!("{pressed:?}")
-    };
-    assert_eq!((id.as_str(), data.as_str(), &message_id), ("8", "deny:1", &sent.id));
-    bot.settle(&message, "Denied").await.unwrap();
-    bot.settle(&sent.message, "Denied").await.expect("what is settled already is no error");
-    let methods: Vec<String> = fake.requests().into_iter().map(|request| request.path).collect();
-    assert_eq!(methods, ["sendMessage", "answerCallbackQuery", "editMessageText", "editMessageText"]);
-    let gone = Address { details: json!({"message_id": 99}), ..to.clone() };
-    assert!(matches!(bot.settle(&gone, "x").await, Err(SendError::Gone(_))));
-    bot.show_typing(&to).await.unwrap();
-    let of_others = bot.receive(&fake.press(9, 7, -100, 1, "not ours"), NOW).await.unwrap().incoming;
-    assert!(matches!(&of_others[..], [Incoming::Decision(decision)] if decision.data == "not ours"));
 }
 
 #[tokio::test]
@@ -226,16 +113,6 @@ async fn what_the_bot_api_does_not_have_fails_the_test() {
 }
 
 #[tokio::test]
-async fn a_group_that_moved_is_followed() {
-    let (fake, bot) = pair().await;
-    fake.move_group(-5, -1005);
-    let to = Address { details: json!({"reply_to_message_id": 5}), ..bot.address("-5").unwrap() };
-    let sent = bot.send(&to, &Outgoing::text("x")).await.unwrap();
-    assert_eq!(sent.message.channel, "-1005");
-    assert_eq!(fake.sent()[1]["reply_parameters"], Value::Null);
-}
-
-#[tokio::test]
 async fn the_account_webhooks_and_polling() {
     let (fake, bot) = pair().await;
     let url = Url::parse("https://agent.example/telegram").unwrap();
@@ -258,38 +135,21 @@ async fn the_account_webhooks_and_polling() {
     assert!(matches!(bot.register(&plain).await, Err(SendError::Refused(_))));
 }
 
-#[test]
-fn chats_are_numbers_or_names() {
-    let bot = bot(None, None);
-    for right in ["7", "-1001234567890", "@a_channel"] {
-        assert_eq!(bot.address(right), Ok(Address::of_channel(right)));
-    }
-    for wrong in ["", "0", "+7", "007", "@a", "@a b c d", "chat", "99999999999999999999"] {
-        assert!(bot.address(wrong).is_err(), "{wrong}");
-    }
-}
-
-#[test]
-fn markup_that_does_not_nest_is_not_nested() {
-    let nested = "> a\n> > b\n\n[![alt](https://i.j/k)](https://l.m)\n\n[x](javascript:alert)\n\n```a<b\nc\n```";
-    let parts = render_checked(nested);
-    let expected = [
-        "<blockquote>a\n\nb</blockquote>",
-        "<a href=\"https://l.m\">alt</a>",
-        "x (javascript:alert)",
-        "<pre><code class=\"language-a\">c</code></pre>",
-    ];
-    assert_eq!(parts, [expected.join("\n\n")]);
-}
-
-/// Parts that the fake takes.
-fn render_checked(markdown: &str) -> Vec<String> {
-    let parts = write::render(markdown);
-    for part in &parts {
-        let plain = fake::html::parse(part).unwrap_or_else(|error| panic!("{error}: {part}"));
-        assert!(plain.encode_utf16().count() <= 4096);
-    }
-    parts
+#[tokio::test]
+async fn a_file_that_stops_coming_is_not_waited_for() {
+    let (fake, mut bot) = pair().await;
+    bot.files.limits.idle_time = Duration::from_millis(50);
+    fake.put_file("f1", FakeFile::Hang);
+    let update = serde_json::from_slice(&fake.document(1, 7, "", "f1", "a.pdf").body).unwrap();
+    let Some(Incoming::Message(mut message)) = read_one(&bot, &update) else { panic!("no message") };
+    let source = message.attachments.pop().and_then(|attachment| attachment.source).unwrap();
+    let hangs = async {
+        let mut file = bot.open_file(&source).await?;
+        while file.next().await?.is_some() {}
+        Ok(())
+    };
+    let hangs: Result<(), SendError> = hangs.await;
+    assert!(matches!(hangs, Err(SendError::Later(_))), "{hangs:?}");
 }
 
 proptest! {
@@ -321,10 +181,5 @@ proptest! {
         bot.read(&json!({"update_id": 1, "message": {
             "from": {"id": 1, "is_bot": false}, "chat": {"id": 1}, "text": "a🎉b🎉c🎉d", "entities": entities,
         }}));
-    }
-
-    #[test]
-    fn every_part_is_well_formed(text in "(\\PC|[\\n*_`>#|<&\\[\\]()!-]|https://x\\.y){0,300}") {
-        render_checked(&text);
     }
 }

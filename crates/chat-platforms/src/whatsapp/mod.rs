@@ -18,10 +18,7 @@ mod send;
 mod verify;
 mod write;
 
-#[cfg(feature = "fake")]
-pub mod fake;
 #[cfg(test)]
-#[cfg(feature = "fake")]
 mod tests;
 
 pub(crate) use kinds::KINDS;

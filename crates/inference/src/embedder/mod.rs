@@ -4,18 +4,12 @@
 //! sentences where possible; each chunk becomes one vector of length 1, so that the inner product of
 //! two is their cosine.
 //!
-//! [`LocalEmbedder`] runs a sentence encoder in a child process, as the model inside does; `fake`
-//! holds one for tests that needs none. Both stand behind [`Embedder`].
+//! [`LocalEmbedder`] runs a sentence encoder in a child process. [`Embedder`] is its interface.
 //!
 //! Deliberately absent: where vectors are kept, and how they are searched.
 
-#[cfg_attr(
-    not(any(feature = "local-model", feature = "fake", test)),
-    allow(dead_code, reason = "without an engine nothing is cut")
-)]
+#[cfg_attr(not(any(feature = "local-model", test)), allow(dead_code, reason = "without an engine nothing is cut"))]
 pub(crate) mod chunker;
-#[cfg(feature = "fake")]
-pub mod fake;
 mod jobs;
 mod local;
 mod model_file;

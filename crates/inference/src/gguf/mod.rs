@@ -156,8 +156,8 @@ fn skip(reader: &mut impl Read, length: u64) -> io::Result<()> {
 }
 
 /// A file of these settings and nothing else.
-#[cfg(any(feature = "fake", test))]
-pub(crate) fn write_texts(path: &Path, settings: &[(&str, &str)]) -> io::Result<()> {
+#[cfg(test)]
+fn write_texts(path: &Path, settings: &[(&str, &str)]) -> io::Result<()> {
     let mut bytes = b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0".to_vec();
     bytes.extend(settings.len().to_le_bytes());
     for (name, text) in settings {

@@ -69,7 +69,6 @@ impl Inbox {
         Cancelled::Queued
     }
 
-    #[cfg(any(feature = "local-model", feature = "fake", test))]
     pub(crate) fn is_cancelled(&self, id: u64) -> bool {
         self.state.lock().running.get(&id).copied().unwrap_or(false)
     }

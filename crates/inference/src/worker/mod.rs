@@ -9,43 +9,32 @@
 
 mod cpu;
 mod embed;
+pub mod engine;
 mod inbox;
 #[cfg(feature = "local-model")]
 mod llama;
-#[cfg(any(feature = "local-model", feature = "fake", test))]
 mod scheduler;
 #[cfg(test)]
 mod scheduler_tests;
-#[cfg(feature = "fake")]
-pub mod scripted;
-#[cfg(any(feature = "local-model", feature = "fake", test))]
 mod template;
-#[cfg(any(feature = "local-model", feature = "fake", test))]
 mod text;
-#[cfg(any(feature = "local-model", feature = "fake", test))]
 mod tool_calls;
 
 use std::fs::File;
 use std::io;
-#[cfg(any(feature = "local-model", feature = "fake"))]
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-#[cfg(any(feature = "local-model", feature = "fake"))]
 use std::time::{Duration, Instant};
 
-use agentd_base::Clock;
-#[cfg(any(feature = "local-model", feature = "fake"))]
-use agentd_base::Timestamp;
+use agentd_base::{Clock, Timestamp};
 use parking_lot::Mutex;
 
 pub use cpu::missing_cpu_features;
 
-#[cfg(any(feature = "local-model", feature = "fake"))]
-use crate::LocalError;
 use crate::protocol::{self, FromWorker, ProtocolError, ToWorker, WorkerConfiguration, WorkerUsage};
 use crate::worker::inbox::{Cancelled, Inbox, Waiting};
-use crate::{FinishReason, LocalErrorCode};
+use crate::{FinishReason, LocalError, LocalErrorCode};
 
 /// Ends the process without running destructors: native threads may be at work.
 const EXIT_DAEMON_GONE: i32 = 0;
@@ -67,11 +56,11 @@ impl Outbox {
 /// Runs the inference process until its standard input closes. `clock` is for templates that print the date.
 #[must_use]
 pub fn run(clock: &Clock) -> ExitCode {
-    run_as(clock, generate)
+    run_as(|configuration, inbox, outbox| generate(clock, configuration, inbox, outbox))
 }
 
-/// `generate` is what serves requests for replies.
-fn run_as(clock: &Clock, generate: fn(&Clock, &WorkerConfiguration, &Inbox, &Outbox) -> ExitCode) -> ExitCode {
+/// Runs the process; `generate` serves requests for replies.
+fn run_as(generate: impl Fn(&WorkerConfiguration, &Inbox, &Outbox) -> ExitCode) -> ExitCode {
     let (mut input, outbox) = match take_over_pipes() {
         Ok(pipes) => pipes,
         Err(error) => return complain(&format!("the inference process has no pipes to the daemon: {error}")),
@@ -84,7 +73,7 @@ fn run_as(clock: &Clock, generate: fn(&Clock, &WorkerConfiguration, &Inbox, &Out
                 move |frame| take_in(frame, &inbox, &outbox)
             };
             match start_reading(input, on_request) {
-                Ok(()) => generate(clock, &configuration, &inbox, &outbox),
+                Ok(()) => generate(&configuration, &inbox, &outbox),
                 Err(error) => complain(&format!("no thread could be started: {error}")),
             }
         }
@@ -106,17 +95,10 @@ fn run_as(clock: &Clock, generate: fn(&Clock, &WorkerConfiguration, &Inbox, &Out
 }
 
 /// Whether a chat template puts tools into the prompt, and calls in a form that can be read back.
-#[cfg(any(feature = "local-model", feature = "fake", test))]
 pub(crate) fn has_tools(template: String) -> bool {
     let (none, tokens) = (String::new(), template::SpecialTokens::default());
     template::ChatTemplate::new(Some(template), none.clone(), none, tokens, Timestamp::default())
         .is_ok_and(|template| template.tool_format().is_some())
-}
-
-/// Without an engine there is no model to call anything.
-#[cfg(not(any(feature = "local-model", feature = "fake", test)))]
-pub(crate) fn has_tools(_: String) -> bool {
-    false
 }
 
 /// The frames' pipes, taken away from everything else in this process.
@@ -206,11 +188,9 @@ fn generate(clock: &Clock, configuration: &WorkerConfiguration, inbox: &Inbox, o
 }
 
 /// To be called while a file is read.
-#[cfg(any(feature = "local-model", feature = "fake"))]
 type LoadingSign = Box<dyn FnMut()>;
 
 /// Loads models as they are asked for, and serves the requests for each.
-#[cfg(any(feature = "local-model", feature = "fake"))]
 fn serve_models<M: scheduler::Model>(
     configuration: &WorkerConfiguration,
     inbox: &Inbox,
@@ -242,7 +222,6 @@ fn generate(_: &Clock, _: &WorkerConfiguration, inbox: &Inbox, outbox: &Outbox) 
 }
 
 /// Says that the file is being read, at once and then whenever it is called after a while.
-#[cfg(any(feature = "local-model", feature = "fake"))]
 fn loading_sign(outbox: &Outbox, model_path: &Path) -> LoadingSign {
     let (outbox, model_path) = (outbox.clone(), model_path.to_path_buf());
     outbox.send(&FromWorker::Loading { model_path: model_path.clone() });

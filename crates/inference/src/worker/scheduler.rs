@@ -33,7 +33,7 @@ const MAX_IDLE_SEQUENCES: usize = 2;
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 
 /// A loaded model.
-pub(crate) trait Model {
+pub trait Model {
     type Sequence<'a>: Sequence
     where
         Self: 'a;
@@ -61,7 +61,7 @@ pub(crate) trait Model {
 }
 
 /// One context window.
-pub(crate) trait Sequence {
+pub trait Sequence {
     /// The tokens whose state is in memory, in order.
     fn cached(&self) -> &[i32];
 
@@ -89,7 +89,7 @@ pub(crate) trait Sequence {
 
 /// What was sampled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Piece {
+pub enum Piece {
     /// The bytes of one token: maybe part of a character, maybe none.
     Token(Vec<u8>),
     /// The model is done.

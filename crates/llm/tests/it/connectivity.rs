@@ -1,8 +1,8 @@
 //! The test of a provider's address and key.
 
 use agentd_base::Secret;
-use agentd_llm::fake::{FakeVendor, Script};
 use agentd_llm::{ModelErrorCode, Vendor, VendorBackend};
+use agentd_testing_llm::{FakeVendor, Script};
 
 use crate::support::{KEY, all_text, backend, client};
 

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use agentd_llm::fake::{Ending, FakeVendor, Piece, Reply, Script};
-use agentd_llm::{
-    FinishReason, Gate, ModelBackend, ModelErrorCode, ModelEvent, ModelRequest, Usage, UsageSource, Vendor,
-};
+use agentd_llm::{FinishReason, ModelBackend, ModelErrorCode, ModelEvent, ModelRequest, Usage, UsageSource, Vendor};
+use agentd_testing_llm::{Ending, FakeVendor, Gate, Piece, Reply, Script};
 use bytes::Bytes;
 use futures_util::StreamExt;
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use agentd_llm::fake::{DocumentedFailure, FakeVendor, Reply, Script};
 use agentd_llm::{ModelBackend, ModelErrorCode, ModelEvent, Vendor, VendorBackend};
 use agentd_net::{GuardedClient, PolicyHandle, Trust};
+use agentd_testing_llm::{DocumentedFailure, FakeVendor, Reply, Script};
 use bytes::Bytes;
 
 use crate::support::{KEY, all_text, backend, play, request};

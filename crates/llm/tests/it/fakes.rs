@@ -1,7 +1,7 @@
 //! The fake writes what the backends read: whatever a script says arrives unchanged.
 
-use agentd_llm::fake::{FakeVendor, Piece, Reply, Script};
 use agentd_llm::{Finish, FinishReason, ModelBackend, ModelEvent, ToolCall, Usage, UsageSource, Vendor};
+use agentd_testing_llm::{FakeVendor, Piece, Reply, Script};
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! Opaque reasoning: what comes with tool calls is sent back to where it came from, and nowhere else.
 
-use agentd_llm::fake::{FakeVendor, Reply, Script};
 use agentd_llm::{ModelBackend, ModelEvent, ModelMessage, ModelRequest, Replay, ToolCall, Usage, Vendor};
+use agentd_testing_llm::{FakeVendor, Reply, Script};
 use bytes::Bytes;
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! How vendors, and servers in their format, deviate from the documentation: a recorded stream for each quirk, and
 //! what it means. Every stream means the same however the network cuts it and however its lines are written.
 
-use agentd_llm::fake::{Ending, Reply};
 use agentd_llm::{FinishReason, ModelError, ModelEvent, UsageSource, Vendor};
+use agentd_testing_llm::{Ending, Reply};
 use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -1,10 +1,10 @@
 //! What each vendor is sent.
 
 use agentd_base::Secret;
-use agentd_llm::fake::{FakeVendor, RecordedRequest, Reply, Script};
 use agentd_llm::{
     ModelBackend, ModelMessage, ModelRequest, Replay, Schema, ToolCall, ToolDefinition, Usage, Vendor, VendorBackend,
 };
+use agentd_testing_llm::{FakeVendor, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
 use crate::support::{KEY, backend, client, read, request};

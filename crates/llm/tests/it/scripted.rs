@@ -1,8 +1,7 @@
 //! The scripted backend.
 
-use agentd_llm::{
-    FinishReason, Gate, ModelBackend, ModelError, ModelErrorCode, ModelEvent, ScriptedBackend, ScriptedReply, Usage,
-};
+use agentd_llm::{FinishReason, ModelBackend, ModelError, ModelErrorCode, ModelEvent, Usage};
+use agentd_testing_llm::{Gate, ScriptedBackend, ScriptedReply};
 use futures_util::StreamExt;
 
 use crate::support::{read, request};

@@ -1,7 +1,7 @@
 //! Where the network cuts a stream into pieces must not matter; where it cuts it off, must.
 
-use agentd_llm::fake::{Ending, FakeVendor, Reply, Script};
 use agentd_llm::{ModelBackend, ModelError, ModelErrorCode, ModelEvent, Vendor, VendorBackend};
+use agentd_testing_llm::{Ending, FakeVendor, Reply, Script};
 use bytes::Bytes;
 
 use crate::support::{backend, read, request};

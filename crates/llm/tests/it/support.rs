@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use agentd_base::Secret;
-use agentd_llm::fake::{FakeVendor, Reply, Script};
 use agentd_llm::{
     ModelBackend, ModelError, ModelEvent, ModelMessage, ModelRequest, ModelStream, Vendor, VendorBackend,
 };
 use agentd_net::{GuardedClient, PolicyHandle, Trust};
+use agentd_testing_llm::{FakeVendor, Reply, Script};
 use futures_util::StreamExt;
 
 /// Looks like a key, so that a search for it in error texts means something.

@@ -1,7 +1,7 @@
 //! Answers written down from each vendor's documentation, and what they mean.
 
-use agentd_llm::fake::Reply;
 use agentd_llm::{Finish, FinishReason, ModelEvent, Replay, ToolCall, Usage, UsageSource, Vendor};
+use agentd_testing_llm::Reply;
 use bytes::Bytes;
 use serde_json::json;
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_store::testing::TestDb;
 use agentd_store::{
     Db, Dialect, ItemStatus, Migration, NewEvent, NewItem, OWN_MIGRATIONS, Read, Snapshot, StoreError, Topic, Tx, args,
 };
+use agentd_testing_store::TestDb;
 use serde_json::json;
 
 use crate::support::{dialects, first_events};

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy, Secret};
-use agentd_store::testing::{TestDb, postgres_url};
 use agentd_store::{DatabaseUrl, Db, Dialect, StoreError, Tx, args};
+use agentd_testing_store::{TestDb, postgres_url};
 
 use crate::support::{count, dialects, on_each, options, put, with_things};
 

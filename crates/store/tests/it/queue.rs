@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use agentd_base::{Backoff, Timestamp};
-use agentd_store::testing::TestDb;
 use agentd_store::{Db, Enqueued, ItemId, ItemStatus, Lease, NewItem, QueueStats, StoreError, Tx};
+use agentd_testing_store::TestDb;
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use agentd_store::testing::TestDb;
 use agentd_store::{Dialect, OWN_MIGRATIONS, StoreError, Tx, args};
+use agentd_testing_store::TestDb;
 use futures_util::StreamExt;
 
 /// Counts to `$1`, which takes some time.

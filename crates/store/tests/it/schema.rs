@@ -1,7 +1,8 @@
 //! Migrations: the dialects agree, a step is run once, nothing is changed without a copy.
 
-use agentd_store::testing::{TestDb, describe_schema};
+use agentd_store::testing::describe_schema;
 use agentd_store::{Db, Dialect, Migration, OWN_MIGRATIONS, StoreError, Tx, args};
+use agentd_testing_store::TestDb;
 
 use crate::support::dialects;
 

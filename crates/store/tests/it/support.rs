@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy};
-use agentd_store::testing::{TestDb, postgres_url};
 use agentd_store::{DatabaseUrl, Db, DbOptions, Dialect, Event, OWN_MIGRATIONS, Seq, StoreError, Tx, args};
+use agentd_testing_store::{TestDb, postgres_url};
 
 /// SQLite in a folder, with the time and ids of this machine.
 pub(crate) fn options(folder: &std::path::Path) -> DbOptions {

@@ -1,7 +1,7 @@
 //! Retries of a call, and answers that are none.
 
 use agentd_base::{Entropy, MockClock};
-use agentd_llm::{ScriptedBackend, ScriptedReply};
+use agentd_testing_llm::{ScriptedBackend, ScriptedReply};
 
 use super::*;
 use crate::engine::model::{HistoryMessage, Marker};

@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use agentd_store::testing::TestDb;
 use agentd_store::{Dialect, OWN_MIGRATIONS, StoreError, Tx, args};
+use agentd_testing_store::TestDb;
 
 use super::*;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use agentd_base::{Clock, Entropy, Timestamp};
 use agentd_llm::Vendor;
-use agentd_llm::fake::{FakeVendor, Reply, Script};
+use agentd_testing_llm::{FakeVendor, Reply, Script};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agentd_llm::fake::{DocumentedFailure, Reply, Script};
+use agentd_testing_llm::{DocumentedFailure, Reply, Script};
 use serde_json::{Value, json};
 
 use super::{ALERTS, create};

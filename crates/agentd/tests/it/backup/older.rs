@@ -1,7 +1,7 @@
 //! Archives of earlier versions, whose schema was another one.
 
 use agentd_store::Dialect;
-use agentd_store::testing::{TestDb, postgres_url};
+use agentd_testing_store::{TestDb, postgres_url};
 
 use super::tampering::with_database;
 use super::*;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use agentd_llm::ToolCall;
-use agentd_llm::fake::{Reply, Script};
+use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{Pages, configure, get, has_chromium};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agentd_chat_platforms::WebhookRequest;
-use agentd_llm::fake::{Reply, Script};
+use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{ADA, Channel, STRANGER, hook, settle};

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use agentd_chat_platforms::FakeFile;
 use agentd_llm::Vendor;
-use agentd_llm::fake::{FakeVendor, Reply, Script};
+use agentd_testing_chat_platforms::FakeFile;
+use agentd_testing_llm::{FakeVendor, Reply, Script};
 use serde_json::{Value, json};
 
 use super::{ADA, Channel, SECRET, STRANGER, TOKEN};
@@ -138,7 +138,7 @@ async fn answered(process: &TestProcess) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_kill_no_file_is_there_twice_or_in_part() {
     let vendor = FakeVendor::start(Vendor::Openai, Script::always(Reply::text(["I see."], COUNTED))).await.unwrap();
-    let telegram = agentd_chat_platforms::telegram::fake::FakeTelegram::start(TOKEN, SECRET).await.unwrap();
+    let telegram = agentd_testing_chat_platforms::telegram::FakeTelegram::start(TOKEN, SECRET).await.unwrap();
     let mut process = TestProcess::with_owner().await;
     let key = json!({"api_key": "k", "base_url": vendor.base_url().as_str()});
     process.put("/api/providers/openai/key").json(&key).send().await.expect_status(200);

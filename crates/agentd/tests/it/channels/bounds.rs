@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use agentd_chat_platforms::telegram::fake::Behaviour;
-use agentd_llm::fake::{Reply, Script};
+use agentd_testing_chat_platforms::telegram::Behaviour;
+use agentd_testing_llm::{Reply, Script};
 use serde_json::json;
 
 use super::{ADA, Channel};

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use agentd_base::{Clock, Entropy};
 use agentd_chat_platforms::Platform;
-use agentd_chat_platforms::fake::{FakeMessage, FakePlatform};
 use agentd_llm::Vendor;
-use agentd_llm::fake::{FakeVendor, RecordedRequest, Reply, Script};
+use agentd_testing_chat_platforms::{FakeMessage, FakePlatform};
+use agentd_testing_llm::{FakeVendor, RecordedRequest, Reply, Script};
 use parking_lot::Mutex;
 use serde_json::json;
 use sqlx::{Connection, PgConnection};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use agentd_chat_platforms::discord::fake::{APPLICATION_ID, FakeDiscord};
-use agentd_chat_platforms::fake::{FakeMessage, FakePlatform};
 use agentd_chat_platforms::{Platform, WebhookRequest};
-use agentd_llm::fake::{Reply, Script};
+use agentd_testing_chat_platforms::discord::{APPLICATION_ID, FakeDiscord};
+use agentd_testing_chat_platforms::{FakeMessage, FakePlatform};
+use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::connect::work_until;

@@ -1,8 +1,8 @@
 //! Every platform from its settings to the first answer, in the order of docs/guide/channels.md.
 
 use agentd_chat_platforms::Platform;
-use agentd_chat_platforms::fake::{FakeMessage, FakePlatform};
-use agentd_llm::fake::{Reply, Script};
+use agentd_testing_chat_platforms::{FakeMessage, FakePlatform};
+use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{hook, settle};

@@ -16,9 +16,9 @@ mod slow_answers;
 mod turns;
 
 use agentd_chat_platforms::WebhookRequest;
-use agentd_chat_platforms::telegram::fake::FakeTelegram;
-use agentd_llm::fake::Script;
 use agentd_store::{StoreError, Tx, args};
+use agentd_testing_chat_platforms::telegram::FakeTelegram;
+use agentd_testing_llm::Script;
 use serde_json::{Value, json};
 
 use crate::support::talk::Talk;

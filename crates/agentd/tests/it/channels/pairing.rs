@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agentd_llm::fake::{Reply, Script};
+use agentd_testing_llm::{Reply, Script};
 use serde_json::Value;
 
 use super::{ADA, Channel, STRANGER};

@@ -1,8 +1,8 @@
 //! Every platform from a message to its answer, as it sends and verifies.
 
 use agentd_chat_platforms::Platform;
-use agentd_chat_platforms::fake::{FakeMessage, FakePlatform, forged};
-use agentd_llm::fake::{Reply, Script};
+use agentd_testing_chat_platforms::{FakeMessage, FakePlatform, forged};
+use agentd_testing_llm::{Reply, Script};
 use serde_json::json;
 
 use super::{hook, settle};

@@ -1,6 +1,6 @@
 //! From a message to its answer.
 
-use agentd_llm::fake::{DocumentedFailure, Reply, Script};
+use agentd_testing_llm::{DocumentedFailure, Reply, Script};
 use serde_json::json;
 
 use super::{ADA, Channel, STRANGER, hook};

@@ -195,8 +195,8 @@ fn damage(database: &Path) {
 
 #[tokio::test]
 async fn chat_talks_over_the_socket_and_over_http() {
-    use agentd_llm::fake::{FakeVendor, Reply, Script};
     use agentd_llm::{Usage, UsageSource, Vendor};
+    use agentd_testing_llm::{FakeVendor, Reply, Script};
     let process = TestProcess::with_owner().await;
     process.make_agent("ada").await;
     let usage = Usage {

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use agentd_llm::fake::{FakeVendor, Reply, Script};
 use agentd_llm::{ToolCall, Vendor};
+use agentd_testing_llm::{FakeVendor, Reply, Script};
 use serde_json::{Value, json};
 
 use crate::support::process::BINARY;

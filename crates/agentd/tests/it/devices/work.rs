@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use agentd_llm::fake::{Reply, Script};
-use agentd_llm::{Gate, ToolCall};
+use agentd_llm::ToolCall;
+use agentd_testing_llm::{Gate, Reply, Script};
 use serde_json::{Value, json};
 
 use super::{Paired, Socket, pair, until_shown};

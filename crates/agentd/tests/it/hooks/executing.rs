@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_llm::fake::{Reply, Script};
-use agentd_llm::{Gate, ToolCall};
+use agentd_llm::ToolCall;
 use agentd_store::{StoreError, Tx, args};
+use agentd_testing_llm::{Gate, Reply, Script};
 use serde_json::{Value, json};
 
 use super::code::{app_without_sandbox, python};

@@ -17,7 +17,7 @@ use std::time::Duration;
 use agentd::config::{Config, ConfigSource};
 use agentd::lifecycle::{Running, WorkerMode};
 use agentd_base::{Clock, Entropy, Secret};
-use agentd_inference::embedder::fake::FakeEmbedder;
+use agentd_testing_inference::FakeEmbedder;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use agentd_llm::fake::{DocumentedFailure, Reply, Script};
 use agentd_store::args;
+use agentd_testing_llm::{DocumentedFailure, Reply, Script};
 use serde_json::{Value, json};
 
 use super::{chat, episodes, events, remember, remembered, say, settings, sql, stats};

@@ -16,7 +16,7 @@ mod tools;
 
 use std::sync::Arc;
 
-use agentd_inference::embedder::fake::FakeEmbedder;
+use agentd_testing_inference::FakeEmbedder;
 use serde_json::{Value, json};
 
 use crate::support::talk::{Talk, started};

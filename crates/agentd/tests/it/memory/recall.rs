@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use agentd_llm::fake::{Reply, Script};
 use agentd_store::args;
+use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{chat, episode, events, remember, say, settings, sql, stats};
@@ -128,7 +128,7 @@ async fn what_an_answer_ignores_is_counted_as_ignored() {
 
 #[tokio::test]
 async fn a_turn_without_an_answer_is_not_judged() {
-    let failing = Script::always(Reply::failure(agentd_llm::fake::DocumentedFailure::WrongKey));
+    let failing = Script::always(Reply::failure(agentd_testing_llm::DocumentedFailure::WrongKey));
     let talk = Talk::with(failing).await;
     let id = say(&talk.app, SISTER).await;
     chat(&talk, None, QUESTION).await;

@@ -1,6 +1,6 @@
 //! What is remembered of what was said.
 
-use agentd_llm::fake::{DocumentedFailure, Reply, Script};
+use agentd_testing_llm::{DocumentedFailure, Reply, Script};
 use serde_json::json;
 
 use super::{chat, episodes, events, remembered, settings, stats};

@@ -1,7 +1,7 @@
 //! What agents do with their own memory.
 
 use agentd_llm::ToolCall;
-use agentd_llm::fake::{Reply, Script};
+use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{episodes, remember, remembered, say, settings};

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use agentd_base::Clock;
-use agentd_llm::fake::FakeVendor;
-use agentd_llm::{Gate, Vendor};
+use agentd_llm::Vendor;
+use agentd_testing_llm::{FakeVendor, Gate};
 
 use super::*;
 use crate::support::{Eventually, TestProcess};

@@ -6,7 +6,7 @@ mod limits;
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_llm::fake::{DocumentedFailure, RecordedRequest, Reply, Script};
+use agentd_testing_llm::{DocumentedFailure, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
 use crate::scheduler::{self, advance, at, events, every, id, runs, statuses, types, with};

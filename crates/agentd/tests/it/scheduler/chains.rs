@@ -1,7 +1,6 @@
 //! Jobs that follow each other.
 
-use agentd_llm::Gate;
-use agentd_llm::fake::{DocumentedFailure, Reply, Script};
+use agentd_testing_llm::{DocumentedFailure, Gate, Reply, Script};
 use serde_json::{Value, json};
 
 use super::{AtWork, advance, create, every, id, runs, statuses, trigger, with};

@@ -1,7 +1,6 @@
 //! Changing jobs: a part at a time, as a whole, and while a run is under way.
 
-use agentd_llm::Gate;
-use agentd_llm::fake::{DocumentedFailure, Reply, Script};
+use agentd_testing_llm::{DocumentedFailure, Gate, Reply, Script};
 use serde_json::{Value, json};
 
 use super::{AtWork, advance, create, every, id, job, run, runs, statuses, trigger, until, with};

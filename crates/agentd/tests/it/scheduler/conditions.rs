@@ -1,6 +1,6 @@
 //! Conditions guard every attempt of a run.
 
-use agentd_llm::fake::{Reply, Script};
+use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{advance, create, every, id, runs, statuses, trigger, with};

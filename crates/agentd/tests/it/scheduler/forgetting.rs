@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use agentd_llm::fake::{Reply, Script};
 use agentd_store::{StoreError, Tx, args};
+use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{create, every, id, job, run, runs, trigger, with};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use agentd_base::Clock;
 use agentd_llm::Vendor;
-use agentd_llm::fake::{FakeVendor, Reply, Script};
+use agentd_testing_llm::{FakeVendor, Reply, Script};
 use serde_json::{Value, json};
 
 use crate::support::talk::COUNTED;

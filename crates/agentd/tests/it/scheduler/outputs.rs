@@ -1,6 +1,6 @@
 //! What an agent is told when a run begins, and what becomes of its output.
 
-use agentd_llm::fake::{Reply, Script};
+use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{advance, create, every, id, run, runs, trigger, with};

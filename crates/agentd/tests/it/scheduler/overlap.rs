@@ -1,7 +1,7 @@
 //! Slots that fall into a run.
 
-use agentd_llm::fake::{Reply, Script};
-use agentd_llm::{Gate, ToolCall};
+use agentd_llm::ToolCall;
+use agentd_testing_llm::{Gate, Reply, Script};
 use serde_json::{Value, json};
 
 use super::{AtWork, advance, create, every, id, runs, statuses, trigger, until, with};

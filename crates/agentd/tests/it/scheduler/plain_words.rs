@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use agentd_llm::Gate;
-use agentd_llm::fake::{DocumentedFailure, Reply, Script};
+use agentd_testing_llm::{DocumentedFailure, Gate, Reply, Script};
 use serde_json::{Value, json};
 
 use crate::support::talk::{COUNTED, Talk, create_agent};

@@ -1,6 +1,6 @@
 //! Several daemons over one database.
 
-use agentd_llm::fake::{Reply, Script};
+use agentd_testing_llm::{Reply, Script};
 use serde_json::json;
 
 use super::{advance, create, every, id, runs, statuses, trigger, with};

@@ -1,7 +1,6 @@
 //! What a run does: its turn, its attempts, its condition, its delivery, its events.
 
-use agentd_llm::Gate;
-use agentd_llm::fake::{DocumentedFailure, Reply, Script};
+use agentd_testing_llm::{DocumentedFailure, Gate, Reply, Script};
 use serde_json::{Value, json};
 
 use super::{AtWork, advance, create, events, every, id, job, run, runs, statuses, trigger, types, until, with};

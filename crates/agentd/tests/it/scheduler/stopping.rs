@@ -1,9 +1,9 @@
 //! Runs that are stopped: by somebody, by their time, by the end of their daemon, by an approval that they
 //! wait for.
 
-use agentd_llm::fake::{Reply, Script};
-use agentd_llm::{Gate, ToolCall};
+use agentd_llm::ToolCall;
 use agentd_store::{StoreError, Tx, args};
+use agentd_testing_llm::{Gate, Reply, Script};
 use serde_json::{Value, json};
 
 use super::{AtWork, advance, create, events, every, id, run, runs, statuses, trigger, types, until, with};

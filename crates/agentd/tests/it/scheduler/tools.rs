@@ -1,7 +1,7 @@
 //! What agents plan for themselves.
 
 use agentd_llm::ToolCall;
-use agentd_llm::fake::{Reply, Script};
+use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{create, every, id, job, with};

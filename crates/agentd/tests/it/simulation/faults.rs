@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agentd_store::testing::faults::{FaultyDisk, Unsynced};
+use agentd_testing_store::faults::{FaultyDisk, Unsynced};
 
 use super::ledger::Ledger;
 use super::node::{Place, Run};

@@ -38,8 +38,8 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use agentd_base::Entropy;
-use agentd_store::testing::postgres_url;
 use agentd_store::testing::statements::Alteration;
+use agentd_testing_store::postgres_url;
 use parking_lot::Mutex;
 
 use self::batch::Batch;

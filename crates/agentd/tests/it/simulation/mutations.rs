@@ -4,8 +4,8 @@
 //! was not built for tests. Transactions of SQLite go one after the other, so that most unique keys stand behind a look
 //! in the same transaction: those are taken away together, for either alone holds.
 
-use agentd_store::testing::postgres_url;
 use agentd_store::testing::statements::Alteration;
+use agentd_testing_store::postgres_url;
 
 use super::ledger::Ledger;
 use super::node::Place;

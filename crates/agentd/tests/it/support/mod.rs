@@ -25,8 +25,8 @@ use agentd::config::{Config, ConfigSource};
 use agentd::lifecycle::{Running, StartError, WorkerMode};
 use agentd_base::{Entropy, MockClock, Secret, Timestamp};
 use agentd_inference::embedder::Embedder;
-use agentd_inference::embedder::fake::FakeEmbedder;
 use agentd_store::{Dialect, StoreError};
+use agentd_testing_inference::FakeEmbedder;
 use serde_json::json;
 
 pub use database::ScratchDatabase;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use agentd_base::{Entropy, Timestamp};
-use agentd_web_push::fake::{FakeBrowser, claims_of};
+use agentd_testing_web_push::{FakeBrowser, claims_of};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;

@@ -1,7 +1,7 @@
 //! A daemon with an agent and a vendor that says what the test wrote.
 
-use agentd_llm::fake::{FakeVendor, Reply, Script};
 use agentd_llm::{Usage, UsageSource, Vendor};
+use agentd_testing_llm::{FakeVendor, Reply, Script};
 use serde_json::{Value, json};
 
 use super::request::{EventStream, ServerEvent};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agentd_llm::ToolCall;
-use agentd_llm::fake::{Reply, Script};
+use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{SERVERS, act, connected, fake, processes, register, status, until, until_gone, with};

@@ -1,7 +1,7 @@
 //! What comes with tool calls, and after them.
 
-use agentd_llm::fake::{Piece, Reply};
 use agentd_llm::{FinishReason, ToolCall};
+use agentd_testing_llm::{Piece, Reply};
 use serde_json::{Value, json};
 
 use super::approvals::park;

@@ -16,8 +16,8 @@ use agentd::agents::Agent;
 use agentd::skills::{
     Author, Effect, InputSchema, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource,
 };
-use agentd_llm::fake::{Reply, Script};
-use agentd_llm::{Gate, ToolCall};
+use agentd_llm::ToolCall;
+use agentd_testing_llm::{Gate, Reply, Script};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};

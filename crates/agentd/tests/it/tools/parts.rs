@@ -1,8 +1,8 @@
 //! The parts of a message: text, tool calls and approvals in the order in which they came.
 
-use agentd_llm::fake::Piece;
 use agentd_llm::{FinishReason, ToolCall};
 use agentd_store::{StoreError, Tx, args};
+use agentd_testing_llm::Piece;
 
 use super::approvals::park;
 use super::*;

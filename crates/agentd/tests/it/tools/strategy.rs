@@ -1,6 +1,6 @@
 //! What a turn does besides answering: plans, looks an answer over, sums up what is old.
 
-use agentd_llm::fake::DocumentedFailure;
+use agentd_testing_llm::DocumentedFailure;
 
 use super::*;
 

@@ -1,6 +1,6 @@
 //! `GET /api/chat/sessions/{id}/trace`: what a turn did, when, and what it cost.
 
-use agentd_llm::fake::DocumentedFailure;
+use agentd_testing_llm::DocumentedFailure;
 
 use super::*;
 use crate::support::Eventually;

@@ -126,7 +126,7 @@ async fn a_page_that_became_part_of_a_summary_still_asks() {
 #[tokio::test]
 async fn a_page_of_a_turn_that_was_killed_still_asks() {
     let server = pages().await;
-    let gate = agentd_llm::Gate::new();
+    let gate = agentd_testing_llm::Gate::new();
     let asked = AtomicUsize::new(0);
     let (page, closed) = (server.url("/page"), gate.clone());
     let script = Script::by(move |_| match asked.fetch_add(1, Ordering::SeqCst) {
@@ -135,7 +135,7 @@ async fn a_page_of_a_turn_that_was_killed_still_asks() {
         2 => Reply::tool_calls(vec![ToolCall::new("v2", "shell", json!({"command": "true"}))], COUNTED),
         _ => Reply::text(["Done."], COUNTED),
     });
-    let vendor = agentd_llm::fake::FakeVendor::start(agentd_llm::Vendor::Openai, script).await.expect("a vendor");
+    let vendor = agentd_testing_llm::FakeVendor::start(agentd_llm::Vendor::Openai, script).await.expect("a vendor");
     let mut process = TestProcess::with_owner().await;
     let put = async |process: &TestProcess, path: &str, body: Value| {
         process.put(path).json(&body).send().await.expect_status(200);

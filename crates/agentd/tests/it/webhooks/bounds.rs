@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use agentd_base::Entropy;
 use agentd_llm::Vendor;
-use agentd_llm::fake::{FakeVendor, Reply, Script};
 use agentd_store::{Args, CursorStart, StoreError, Tx, args};
+use agentd_testing_llm::{FakeVendor, Reply, Script};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Webhooks share the places in which their turns wait.
 
-use agentd_llm::fake::{FakeVendor, Reply, Script};
-use agentd_llm::{Gate, Vendor};
+use agentd_llm::Vendor;
+use agentd_testing_llm::{FakeVendor, Gate, Reply, Script};
 use serde_json::json;
 
 use super::Sender;

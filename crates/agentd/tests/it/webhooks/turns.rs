@@ -7,9 +7,9 @@ use agentd::agents::Agent;
 use agentd::skills::{
     Author, Effect, InputSchema, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource,
 };
-use agentd_llm::fake::{DocumentedFailure, Reply, Script};
-use agentd_llm::{Gate, ToolCall};
+use agentd_llm::ToolCall;
 use agentd_store::args;
+use agentd_testing_llm::{DocumentedFailure, Gate, Reply, Script};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -213,7 +213,7 @@ async fn a_turn_that_cannot_begin_is_tried_again() {
     app.run_workers().await;
     let waiting = ci.delivery(&app, &first).await;
     assert_eq!((&waiting["status"], waiting["error"].is_string()), (&json!("pending"), true), "{waiting}");
-    let vendor = agentd_llm::fake::FakeVendor::start(
+    let vendor = agentd_testing_llm::FakeVendor::start(
         agentd_llm::Vendor::Openai,
         Script::always(Reply::text(["Late."], COUNTED)),
     )

@@ -7,8 +7,8 @@ mod round_trip;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use agentd_llm::fake::{FakeVendor, Reply, Script};
 use agentd_llm::{ToolCall, Vendor};
+use agentd_testing_llm::{FakeVendor, Reply, Script};
 use serde_json::{Value, json};
 
 use crate::support::talk::COUNTED;

@@ -13,7 +13,6 @@ mod message;
 mod session;
 
 #[cfg(test)]
-#[cfg(feature = "fake")]
 mod tests;
 
 use std::sync::Arc;

@@ -36,7 +36,7 @@ const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }
 
 /// Why there is no prompt.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum TemplateError {
+pub enum TemplateError {
     #[error("the model file's chat template is not one that can be read: {0}")]
     Syntax(String),
     #[error("the model file's chat template refuses this conversation: {0}")]
@@ -45,12 +45,12 @@ pub(crate) enum TemplateError {
 
 /// Tokens of a vocabulary that are recognized wherever a text spells them out.
 #[derive(Debug, Default)]
-pub(crate) struct SpecialTokens {
+pub struct SpecialTokens {
     /// What the file calls control tokens.
-    pub(crate) control: Vec<String>,
+    pub control: Vec<String>,
     /// What it calls user-defined: markers of turns in some files, and in the same ones ordinary
     /// text such as runs of blanks or HTML.
-    pub(crate) user_defined: Vec<String>,
+    pub user_defined: Vec<String>,
 }
 
 impl SpecialTokens {
@@ -72,7 +72,8 @@ fn has_marker_form(token: &str) -> bool {
 }
 
 /// The template of one model.
-pub(crate) struct ChatTemplate {
+#[derive(Debug)]
+pub struct ChatTemplate {
     environment: Environment<'static>,
     bos_token: String,
     eos_token: String,
@@ -87,7 +88,7 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// When it is not Jinja.
-    pub(crate) fn new(
+    pub fn new(
         source: Option<String>,
         bos_token: String,
         eos_token: String,
@@ -128,13 +129,15 @@ impl ChatTemplate {
     }
 
     /// How the model calls tools, if its template knows them and the form can be read back.
-    pub(crate) fn tool_format(&self) -> Option<ToolFormat> {
+    #[must_use]
+    pub fn tool_format(&self) -> Option<ToolFormat> {
         self.tool_format
     }
 
     /// What every reply begins with although the model does not write it, because it ends the prompt: the tag that
     /// opens the reasoning. Empty for most models.
-    pub(crate) fn reply_prefix(&self) -> &'static str {
+    #[must_use]
+    pub fn reply_prefix(&self) -> &'static str {
         self.reply_prefix
     }
 
@@ -146,7 +149,7 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// When the template refuses that form too.
-    pub(crate) fn render(
+    pub fn render(
         &self,
         system: &str,
         messages: &[ChatMessage],

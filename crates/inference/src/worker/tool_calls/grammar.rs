@@ -21,11 +21,11 @@ const MAX_CALLS: usize = 8;
 
 /// What must follow the beginning of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CallGrammar {
+pub struct CallGrammar {
     /// A JSON Schema, as text: the order of its properties is that in which they are written.
-    pub(crate) schema: String,
+    pub schema: String,
     /// What must follow after that.
-    pub(crate) end: &'static str,
+    pub end: &'static str,
 }
 
 impl CallGrammar {

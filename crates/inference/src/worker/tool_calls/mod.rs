@@ -7,12 +7,12 @@
 mod grammar;
 mod reader;
 
-pub(crate) use grammar::CallGrammar;
+pub use grammar::CallGrammar;
 pub(crate) use reader::{Change, ToolCallReader};
 
 /// A form of tool calls that can be read out of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ToolFormat {
+pub enum ToolFormat {
     /// `<tool_call>{"name": …, "arguments": {…}}</tool_call>`, once for each call: Hermes, Qwen.
     Hermes,
     /// `[TOOL_CALLS] [{"name": …, "arguments": {…}}, …]`, which ends the reply: Mistral.

@@ -9,7 +9,7 @@ mod opening;
 mod postgres;
 mod run;
 
-use agentd_store::testing::faults::{Fault, FaultKind, Unsynced};
+use agentd_testing_store::faults::{Fault, FaultKind, Unsynced};
 
 use self::run::{Outcome, Run};
 

@@ -1,7 +1,7 @@
 //! Faults while a database is made, migrated and closed.
 
-use agentd_store::testing::faults::{Fault, FaultKind, FaultyDisk, Unsynced};
 use agentd_store::{Db, StoreError, args};
+use agentd_testing_store::faults::{Fault, FaultKind, FaultyDisk, Unsynced};
 
 use super::{runtime, seed, steps};
 use crate::support::options;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy, Secret};
-use agentd_store::testing::TestDb;
-use agentd_store::testing::faults::{Break, Commit, Proxy};
 use agentd_store::{DatabaseUrl, Db, DbOptions, Dialect, OWN_MIGRATIONS, StoreError, Topic, Tx, args};
+use agentd_testing_store::TestDb;
+use agentd_testing_store::faults::{Break, Commit, Proxy};
 
 use super::check::{After, look, repeat};
 use super::load::{Load, PARTS, TABLES, write_again, write_once};

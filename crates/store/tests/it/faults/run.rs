@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use agentd_store::testing::faults::{Fault, FaultKind, FaultyDisk, Image, Operations, Unsynced};
 use agentd_store::{Db, StoreError, Tx, args};
+use agentd_testing_store::faults::{Fault, FaultKind, FaultyDisk, Image, Operations, Unsynced};
 
 use super::check::{After, look, repeat};
 use super::load::{Ledger, Load, TABLES};

@@ -144,7 +144,7 @@ async fn characters_without_a_visible_form_are_shown(platform: Platform) {
 
 async fn tool_that_changed_since_the_question_does_not_run(platform: Platform) {
     let call = agentd_llm::ToolCall::new("v1", "greet", json!({}));
-    let call = agentd_llm::fake::Reply::tool_calls(vec![call], crate::support::talk::COUNTED);
+    let call = agentd_testing_llm::Reply::tool_calls(vec![call], crate::support::talk::COUNTED);
     let bench = Bench::start(platform, [call, says("Then not.")]).await;
     bench.app().put("/api/sandbox/config").json(&json!({"backend": "none"})).send().await.expect_status(200);
     let custom = "/api/settings/skills/custom";

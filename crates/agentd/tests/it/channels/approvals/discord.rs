@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agentd_chat_platforms::Platform;
-use agentd_chat_platforms::fake::{FakePlatform, FakePress, forged};
+use agentd_testing_chat_platforms::{FakePlatform, FakePress, RequestExt as _, forged};
 use serde_json::{Value, json};
 
 use super::{Bench, OWNER, Question, says, writes};

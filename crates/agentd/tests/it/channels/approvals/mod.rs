@@ -8,10 +8,10 @@ mod telegram;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use agentd_chat_platforms::fake::{FakeMessage, FakePlatform, FakePress};
 use agentd_chat_platforms::{Platform, WebhookRequest};
 use agentd_llm::ToolCall;
-use agentd_llm::fake::{Reply, Script};
+use agentd_testing_chat_platforms::{FakeMessage, FakePlatform, FakePress};
+use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{hook, settle};

@@ -1,7 +1,7 @@
 //! The owner of a platform: who becomes it, and who can be made it.
 
 use agentd_chat_platforms::Platform;
-use agentd_chat_platforms::fake::FakePress;
+use agentd_testing_chat_platforms::FakePress;
 use serde_json::{Value, json};
 
 use super::{Bench, MEMBER, OWNER, STRANGER, says, writes};

@@ -1,7 +1,7 @@
 //! The way of an approval from the question to what it says in the end, on Telegram.
 
 use agentd_llm::ToolCall;
-use agentd_llm::fake::{Reply, Script};
+use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use crate::channels::{Channel, STRANGER};

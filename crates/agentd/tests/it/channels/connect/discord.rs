@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agentd_chat_platforms::discord::fake::{APPLICATION_ID, FakeDiscord, GatewayFault};
+use agentd_testing_chat_platforms::discord::{APPLICATION_ID, FakeDiscord, GatewayFault};
 use serde_json::json;
 
 use super::{hello, is_status, set, status, work_until};

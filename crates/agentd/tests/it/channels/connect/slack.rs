@@ -1,8 +1,8 @@
 //! Slack by Socket Mode.
 
-use agentd_chat_platforms::slack::fake::{FakeSlack, SocketFault};
 use agentd_llm::ToolCall;
-use agentd_llm::fake::{Reply, Script};
+use agentd_testing_chat_platforms::slack::{FakeSlack, SocketFault};
+use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{hello, is_status, set, status, work_until};
