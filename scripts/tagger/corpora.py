@@ -1,7 +1,9 @@
 """Reads the corpora: sentences as a text with the spans of its names."""
 
 import glob
+import html
 import os
+import re
 
 TAGS = ["O"] + [f"{prefix}-{kind}" for kind in ("PER", "ORG", "LOC", "MISC") for prefix in "BI"]
 KINDS = {"PER": 0, "ORG": 1, "LOC": 2, "MISC": 3}
@@ -21,6 +23,8 @@ CROSSNER = {
     "event": "MISC", "election": "MISC", "conference": "MISC", "product": "MISC", "programlang": "MISC",
     "astronomicalobject": "MISC",
 }
+MESSAGES = {"person": "PER", "organization": "ORG", "place": "LOC"}
+LABEL = re.compile(r"\[([^|\]]+)\|([^|\]]+)[^\]]*\]")
 GERMEVAL = {"PER": "PER", "ORG": "ORG", "LOC": "LOC", "OTH": "MISC"}
 
 OPENING = {"(", "[", "{", "$", "#", "“", "„", "``"}
@@ -45,6 +49,21 @@ def rows(path, token, tag):
                 sentence.append((fields[token], fields[tag]))
     if sentence:
         yield sentence
+
+
+def without_mentions(pairs):
+    """The Broad Twitter Corpus cuts "@name" into "@" and "name" and labels both; such a name is one token without a
+    label. An "@" without a label mostly means "at"."""
+    joined, is_mention = [], False
+    for token, tag in pairs:
+        if is_mention:
+            joined.append(("@" + token, "O"))
+            is_mention = False
+        elif token == "@" and tag != "O":
+            is_mention = True
+        else:
+            joined.append((html.unescape(token), tag))
+    return joined
 
 
 def sentence_of(pairs, kinds):
@@ -80,7 +99,9 @@ def read(folder, language):
     """Yields (name, has_misc, sentences) of what is trained on. Where the corpus does not label MISC, a word without a
     label may be one. Of the sentences without a name every fourth is taken, of the others every one or every second."""
     def sentences(paths, token, tag, kinds, every=1):
-        found = [sentence_of(pairs, kinds) for path in sorted(paths) for pairs in rows(path, token, tag)]
+        found = [
+            sentence_of(without_mentions(pairs), kinds) for path in sorted(paths) for pairs in rows(path, token, tag)
+        ]
         return [sentence for number, sentence in enumerate(found) if number % (every if sentence[1] else 4) == 0]
 
     def found(pattern):
@@ -93,10 +114,35 @@ def read(folder, language):
     yield "WNUT17", True, sentences(found("wnut17.*.conll"), 0, 1, WNUT)
     yield "Broad Twitter Corpus", False, sentences(found("btc.*.conll"), 0, 1, SAME)
     yield "UNER English EWT", False, sentences(found("uner.*.iob2"), 1, 2, SAME)
-    yield "CrossNER", True, sentences(found("crossner.*.txt"), 0, 1, CROSSNER, every=2)
+    yield "CrossNER", True, sentences(found("crossner.*.txt"), 0, 1, CROSSNER)
+
+
+def message_of(line):
+    """A line of the labelled messages, [surface|type] or [surface|type|key], as a text and its spans."""
+    text, spans, at = "", [], 0
+    for label in LABEL.finditer(line):
+        text += line[at : label.start()]
+        spans.append((len(text), len(text) + len(label[1]), MESSAGES[label[2]]))
+        text += label[1]
+        at = label.end()
+    return text + line[at:], spans
+
+
+def messages(file):
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), file), encoding="utf-8") as lines:
+        return [message_of(line.rstrip("\n")) for line in lines if line.strip() and not line.startswith("#")]
 
 
 def read_evaluation(folder, language):
+    """Yields (role, name, sentences) of what is not trained on: settings are chosen by the development texts, and the
+    test texts only tell what came of it."""
+    def sentences(file, token, tag, kinds):
+        return [sentence_of(pairs, kinds) for pairs in rows(os.path.join(folder, file), token, tag)]
+
     if language == "de":
-        return [sentence_of(p, GERMEVAL) for p in rows(os.path.join(folder, "germeval.dev.tsv"), 1, 2)]
-    return [sentence_of(p, SAME) for p in rows(os.path.join(folder, "conll2003.testb.txt"), 0, 1)]
+        yield "development", "GermEval 2014", sentences("germeval.dev.tsv", 1, 2, GERMEVAL)
+        return
+    yield "development", "chat-en", messages("chat-en.txt")
+    yield "development", "CoNLL-2003 testa", sentences("conll2003.testa.txt", 0, 1, SAME)
+    yield "test", "chat-fresh-en", messages("chat-fresh-en.txt")
+    yield "test", "CoNLL-2003 testb", sentences("conll2003.testb.txt", 0, 1, SAME)

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 
+import augment
 import corpora
 import encoder
 import words
@@ -88,25 +89,33 @@ def compute(model, examples):
 def store(path, model, examples):
     if os.path.exists(path):
         return
-    items, vectors = compute(model, [(text, spans) for text, spans, _ in examples])
-    for item, (_, _, has_misc) in zip(items, examples):
-        item["has_misc"] = has_misc
+    items, vectors = compute(model, [example[:2] for example in examples])
+    for item, (_, _, has_misc, corpus) in zip(items, examples):
+        item["has_misc"], item["corpus"] = has_misc, corpus
     np.savez(path, vectors=vectors, items=np.frombuffer(pickle.dumps(items), np.uint8))
     print(path, len(items), vectors.shape, flush=True)
 
 
 def parts(model, folder, language):
     """What is stored for a language: file names and texts, the corpora mixed."""
-    chance = random.Random(1)
-    texts = []
-    for _, has_misc, sentences in corpora.read(folder, language):
-        texts += [(*group, has_misc) for group in grouped(sentences, model.tokenize, chance)]
-    chance.shuffle(texts)
-    for first in range(0, len(texts), PART):
-        yield f"{language}.train.{first:05}.npz", texts[first : first + PART]
-    texts = [(text, spans, True) for text, spans in corpora.read_evaluation(folder, language)]
-    for first in range(0, len(texts), PART):
-        yield f"{language}.evaluation.{first:05}.npz", texts[first : first + PART]
+    by_corpus = list(corpora.read(folder, language))
+    sources = [("train", 1, by_corpus)]
+    if language == "en":
+        sources.append(("augmented", 2, augment.read(by_corpus, random.Random(2))))
+    for role, seed, source in sources:
+        chance = random.Random(seed)
+        texts = []
+        for name, has_misc, sentences in source:
+            texts += [(*group, has_misc, name) for group in grouped(sentences, model.tokenize, chance)]
+        chance.shuffle(texts)
+        for first in range(0, len(texts), PART):
+            yield f"{language}.{role}.{first:05}.npz", texts[first : first + PART]
+    roles = {}
+    for role, name, sentences in corpora.read_evaluation(folder, language):
+        roles.setdefault(role, []).extend((*sentence, True, name) for sentence in sentences)
+    for role, texts in roles.items():
+        for first in range(0, len(texts), PART):
+            yield f"{language}.{role}.{first:05}.npz", texts[first : first + PART]
 
 
 def main():

@@ -1,6 +1,7 @@
-"""Trains the network: `train.py LANGUAGE FEATURES OUTPUT [epochs]`.
+"""Trains the network: `train.py LANGUAGE FEATURES OUTPUT [epochs [seed]]`, or with `--test` at the end.
 
-Only numpy is needed. The result is written as `crates/inference/src/tagger/network.rs` reads it.
+Only numpy is needed. The result is written as `crates/inference/src/tagger/network.rs` reads it. It is evaluated on the
+development texts; on the test texts only with `--test`, so that nothing is chosen by them.
 """
 
 import glob
@@ -18,16 +19,24 @@ import words
 HIDDEN, TAGS, WIDTH, ROLES, LAYERS = 128, 9, 384, 3, 2
 INPUTS = ROLES * LAYERS * WIDTH
 MAX_SHAPES = 40
-LOWERED_SHARE = 0.2
+# Shares of the texts that are read in lower case and in capitals. The embedder ignores case, so only the shapes change.
+LOWERED_SHARE, CAPITALS_SHARE = 0.2, 0.05
+AS_IS, LOWERED, CAPITALS = 0, 1, 2
 BATCH = 512
+# Shares of what is left out while training: single inputs, whole vectors of a word or of a neighbour, hidden units.
+# Without whole vectors the network cannot rely on knowing a name, nor on the context alone.
+DROPPED_INPUTS, DROPPED_VECTORS, DROPPED_HIDDEN = 0.1, 0.05, 0.3
+RATE = 1e-3
+# The weights that are kept are the mean of those after every `MEAN_EVERY`th step.
+MEAN_EVERY, MEAN_SHARE = 10, 0.99
 
 
 class Words:
     """All words of some texts, one after the other."""
 
-    def __init__(self, paths):
+    def __init__(self, paths, has_capitals=False):
         self.items, vectors, self.allowed, labels, items_of = [], [], [], [], []
-        shapes, lowered = [], []
+        shapes, lowered, capitals = [], [], []
         for path in paths:
             stored = np.load(path)
             items = pickle.loads(stored["items"].tobytes())
@@ -39,12 +48,13 @@ class Words:
                 self.allowed += [item.get("has_misc", True)] * len(item["words"])
                 shapes += item["shapes"]
                 lowered += item["lowered"] or item["shapes"]
+                capitals += shapes_in_capitals(item) if has_capitals else []
         self.vectors = np.concatenate(vectors)
         self.labels = np.array(labels)
         self.items_of = np.array(items_of)
         self.starts = np.concatenate([[0], np.cumsum([len(item["words"]) for item in self.items])])
         self.has_misc = np.array(self.allowed)
-        self.shapes, self.lowered = padded(shapes), padded(lowered)
+        self.shapes = [padded(shapes), padded(lowered)] + ([padded(capitals)] if has_capitals else [])
 
     def near(self, index, role):
         """The places of the words before (0), of (1) and after (2); one behind the end where there is none."""
@@ -54,6 +64,15 @@ class Words:
         return np.where(same, at, len(self.items_of))
 
 
+def shapes_in_capitals(item):
+    text = item["text"].upper()
+    if len(text) != len(item["text"]):
+        return item["shapes"]
+    # `words.shapes` wants the tokens for their number alone, and the last feature of a word is that number.
+    tokens = [range(on[-1] - words.SHAPES + 5) for on in item["shapes"]]
+    return words.shapes(text, [(start, end, own) for (start, end), own in zip(item["words"], tokens)])
+
+
 def padded(lists):
     array = np.full((len(lists), MAX_SHAPES), words.SHAPES, np.int16)
     for row, places in zip(array, lists):
@@ -61,14 +80,18 @@ def padded(lists):
     return array
 
 
-def inputs(data, index, lowered, scale):
+def inputs(data, index, case, scale):
+    """The inputs of some words; `case` is the case of each."""
     x = np.zeros((len(index), INPUTS + words.SHAPES + 1), np.float32)
     for role in range(ROLES):
         at = data.near(index, role)
         inside = at < len(data.items_of)
         x[inside, role * 768 : role * 768 + 768] = data.vectors[at[inside]]
     x[:, :INPUTS].reshape(len(index), ROLES, LAYERS, WIDTH)[...] *= scale[None, None, :, None]
-    shapes = np.where(lowered[:, None], data.lowered[index], data.shapes[index])
+    shapes = data.shapes[AS_IS][index]
+    for changed in range(1, len(data.shapes)):
+        rows = case == changed
+        shapes[rows] = data.shapes[changed][index[rows]]
     x[np.arange(len(index))[:, None], INPUTS + shapes] = 1
     x[:, -1] = 0
     return x
@@ -101,11 +124,11 @@ def spans_of_tags(item, tags):
     return set(found)
 
 
-def evaluate(network, data, scale, lowered, kinds=(0, 1, 2, 3), items=None):
+def evaluate(network, data, scale, case, kinds=(0, 1, 2, 3), items=None):
     counts = np.zeros((4, 3), int)
     index = np.arange(len(data.items_of))
     scores = np.concatenate([
-        network.scores(inputs(data, part, np.full(len(part), lowered), scale))
+        network.scores(inputs(data, part, np.full(len(part), case), scale))
         for part in np.array_split(index, max(1, len(index) // 4096))
     ])
     for number, item in enumerate(data.items) if items is None else ((n, data.items[n]) for n in items):
@@ -127,6 +150,12 @@ def report(counts, kinds=(0, 1, 2, 3)):
     return " | ".join([*lines, f"all {figures(*counts[list(kinds)].sum(0))}"])
 
 
+def kept(chance, shape, share):
+    """Factors that leave out a share of what they are multiplied with, and keep the expectation."""
+    limit = round(share * 256)
+    return (chance.integers(0, 256, shape, np.uint8) >= limit) * np.float32(256 / (256 - limit))
+
+
 class Network:
     def __init__(self, chance):
         size = INPUTS + words.SHAPES + 1
@@ -137,6 +166,7 @@ class Network:
             "b2": np.zeros(TAGS, np.float32),
         }
         self.moments = {name: (np.zeros_like(p), np.zeros_like(p)) for name, p in self.parts.items()}
+        self.means = {name: p.copy() for name, p in self.parts.items()}
         self.steps = 0
 
     def scores(self, x):
@@ -145,9 +175,11 @@ class Network:
 
     def step(self, x, labels, has_misc, rate, chance):
         p = self.parts
-        x *= chance.random(x.shape, dtype=np.float32) > 0.1
+        x *= kept(chance, x.shape, DROPPED_INPUTS)
+        blocks = x[:, :INPUTS].reshape(len(x), ROLES * LAYERS, WIDTH)
+        blocks *= kept(chance, (len(x), ROLES * LAYERS, 1), DROPPED_VECTORS)
         pre = x @ p["w1"] + p["b1"]
-        keep = (chance.random(pre.shape, dtype=np.float32) > 0.3) / np.float32(0.7)
+        keep = kept(chance, pre.shape, DROPPED_HIDDEN)
         hidden = np.maximum(pre, 0) * keep
         scores = hidden @ p["w2"] + p["b2"]
         scores -= scores.max(1, keepdims=True)
@@ -176,6 +208,11 @@ class Network:
             if name in ("w1", "w2"):
                 change += 0.01 * p[name]
             p[name] -= rate * change
+        if self.steps % MEAN_EVERY == 0:
+            # Early steps count little.
+            share = min(MEAN_SHARE, (1 + self.steps / MEAN_EVERY) / (10 + self.steps / MEAN_EVERY))
+            for name, mean in self.means.items():
+                mean += (1 - share) * (p[name] - mean)
         return loss
 
     def blocks(self):
@@ -209,37 +246,45 @@ def store(network, scale, path):
 
 
 def main():
-    language, features, output = sys.argv[1:4]
-    epochs = int(sys.argv[4]) if len(sys.argv) > 4 else 12
-    chance = np.random.default_rng(7)
-    train = Words(sorted(glob.glob(os.path.join(features, f"{language}.train.*.npz"))))
-    test = Words(sorted(glob.glob(os.path.join(features, f"{language}.evaluation.*npz"))))
+    arguments = [argument for argument in sys.argv[1:] if argument != "--test"]
+    language, features, output = arguments[:3]
+    epochs = int(arguments[3]) if len(arguments) > 3 else 8
+    chance = np.random.default_rng(int(arguments[4]) if len(arguments) > 4 else 7)
+
+    def paths(role):
+        return sorted(glob.glob(os.path.join(features, f"{language}.{role}.*npz")))
+
+    train = Words(paths("train") + paths("augmented"), True)
     sample = train.vectors[:: max(1, len(train.vectors) // 20000)].astype(np.float32)
     scale = np.array([1 / sample[:, :WIDTH].std(), 1 / sample[:, WIDTH:].std()], np.float32)
-    held = set(chance.choice(len(train.items), len(train.items) // 20, replace=False).tolist())
-    index = np.array([i for i, item in enumerate(train.items_of) if item not in held])
+    index = np.arange(len(train.items_of))
     print(f"{len(train.items)} texts, {len(index)} words, scale {scale}", flush=True)
     network = Network(chance)
     for epoch in range(epochs):
         started, losses = time.time(), []
-        lowered = (chance.random(len(train.items)) < LOWERED_SHARE)[train.items_of]
+        drawn = chance.random(len(train.items))
+        cases = np.select(
+            [drawn < LOWERED_SHARE, drawn < LOWERED_SHARE + CAPITALS_SHARE], [LOWERED, CAPITALS], AS_IS
+        )[train.items_of]
         order = chance.permutation(index)
         count = len(order) // BATCH
         for number in range(count):
             batch = order[number * BATCH : (number + 1) * BATCH]
             at = (epoch + number / count) / epochs
-            rate = 1e-3 * min(1, at * 20) * (1 - at)
-            x = inputs(train, batch, lowered[batch], scale)
+            rate = RATE * min(1, at * 20) * (1 - at)
+            x = inputs(train, batch, cases[batch], scale)
             losses.append(network.step(x, train.labels[batch], train.has_misc[batch], rate, chance))
         print(f"epoch {epoch}: loss {np.mean(losses):.4f}, {time.time() - started:.0f} s", flush=True)
-        if epoch % 4 == 3 or epoch + 1 == epochs:
-            print("  held  ", evaluate(network, train, scale, False, items=sorted(held))[0], flush=True)
-            print("  test  ", evaluate(network, test, scale, False)[0], flush=True)
+    network.parts = network.means
     store(network, scale, output)
-    for name, lowered in (("test", False), ("lowercased", True)):
-        text, counts = evaluate(network, test, scale, lowered)
-        print(name, text)
-        print(name, "without MISC", report(counts, (0, 1, 2)))
+    for role in ("development", "test") if "--test" in sys.argv else ("development",):
+        texts = Words(paths(role))
+        for corpus in sorted({item["corpus"] for item in texts.items}):
+            own = [number for number, item in enumerate(texts.items) if item["corpus"] == corpus]
+            for name, case in (("as it is", AS_IS), ("lowercased", LOWERED)):
+                _, counts = evaluate(network, texts, scale, case, items=own)
+                print(f"{role}, {corpus}, {name}: {report(counts)}")
+                print(f"{role}, {corpus}, {name}, without MISC: {report(counts, (0, 1, 2))}", flush=True)
 
 
 if __name__ == "__main__":
