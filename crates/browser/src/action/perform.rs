@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Action, ActionOutcome, ActionRequest, DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS};
 use crate::action::pointer::Click;
-use crate::tab::{Deadline, Invoked, LoadState, OBJECTS, Tab};
+use crate::tab::{Deadline, Invoked, LoadState, OBJECTS, Tab, TabState};
 use crate::{BrowserError, address};
 
 const DEFAULT_IDLE_MS: u64 = 500;
@@ -47,6 +47,7 @@ impl Tab {
             .map_err(|_| deadline.timeout("the end of another action in this tab"))?;
         let before = self.before();
         self.input_sent.store(false, Ordering::Relaxed);
+        self.state.send_modify(TabState::forget_own_loads);
         let performed = self.guarded(self.perform(&request.action, deadline));
         let done = match tokio::time::timeout(deadline.remaining() + GRACE, performed).await {
             Ok(done) => done,

@@ -26,9 +26,9 @@ use crate::cdp::{Connection, SessionId};
 use crate::chromium::Folder;
 use crate::snapshot::{Pinned, Refs};
 use crate::{BrowserError, Environment, address};
-pub(crate) use state::FrameId;
 pub use state::{Dialog, DialogAnswer, LoadState};
-use state::{LOADS_WINDOW, MAX_LOADS, PreparedAnswer, TabState};
+pub(crate) use state::{FrameId, TabState};
+use state::{LOADS_WINDOW, MAX_LOADS, PreparedAnswer};
 use world::World;
 pub(crate) use world::{Argument, Element, Invoked, OBJECTS, is_gone};
 

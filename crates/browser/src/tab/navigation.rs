@@ -65,7 +65,6 @@ impl Tab {
             // The next document comes with a process of its own.
             self.state.send_modify(|state| state.is_crashed = false);
         }
-        self.state.send_modify(TabState::sent_somewhere);
         let parameters = json!({"url": url.as_str()});
         let before = self.state.borrow().navigations;
         let navigated = match self.call::<Navigated>("Page.navigate", parameters, deadline.remaining()).await {
@@ -112,7 +111,6 @@ impl Tab {
         if !address::is_permitted(&entry.url) {
             return Err(address::refused(&entry.url));
         }
-        self.state.send_modify(TabState::sent_somewhere);
         let before = self.state.borrow().navigations;
         self.call::<IgnoredAny>("Page.navigateToHistoryEntry", json!({"entryId": entry.id}), QUICK).await?;
         self.until(deadline, "the page of the history", |state| (state.navigations != before).then_some(())).await?;
@@ -120,7 +118,6 @@ impl Tab {
     }
 
     pub(crate) async fn reload(&self, wanted: LoadState, deadline: Deadline) -> Result<(), BrowserError> {
-        self.state.send_modify(TabState::sent_somewhere);
         let before = self.state.borrow().loader.clone();
         self.call::<IgnoredAny>("Page.reload", json!({}), deadline.remaining()).await?;
         self.until(deadline, "the page's return", |state| (state.loader != before).then_some(())).await?;

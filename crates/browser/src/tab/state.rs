@@ -222,8 +222,8 @@ impl TabState {
         self.is_looping |= *count > MAX_LOADS;
     }
 
-    /// A client has the tab go somewhere: what it loads from here on is counted anew.
-    pub(crate) fn sent_somewhere(&mut self) {
+    /// An action begins, which may lead to other pages: loads are counted anew.
+    pub(crate) fn forget_own_loads(&mut self) {
         self.own_loads = (Instant::now(), 0);
     }
 

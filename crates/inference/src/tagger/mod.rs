@@ -27,7 +27,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::embedder::DIMENSIONS;
 use network::Network;
-pub(crate) use words::{Word, words};
+pub(crate) use words::Word;
+#[cfg(feature = "local-model")]
+pub(crate) use words::words;
 
 const ENGLISH: &[u8] = include_bytes!("names-en.bin");
 const GERMAN: &[u8] = include_bytes!("names-de.bin");
