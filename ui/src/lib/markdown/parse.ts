@@ -155,8 +155,11 @@ function blockTrees(token: Token): Tree[] {
       return [['p', inline((token as Tokens.Paragraph).tokens)]];
     case 'html':
       return [['p', [token.raw]]];
-    case 'code':
-      return [['pre', [(token as Tokens.Code).text]]];
+    case 'code': {
+      const { lang, text: code } = token as Tokens.Code;
+      // What follows the language is part of the text.
+      return [...(/\s/.test(lang?.trim() ?? '') ? [['p', [lang!]] as Tree] : []), ['pre', [code]]];
+    }
     case 'blockquote':
       return [['blockquote', blockList((token as Tokens.Blockquote).tokens)]];
     case 'list': {
