@@ -96,7 +96,7 @@ async fn health(app: &TestApp) -> Value {
 
 /// Waits until the disk has the room of what was removed.
 async fn has_room(app: &TestApp) {
-    let left = || rustix::fs::statvfs(&workspace(app)).map(|disk| disk.f_bavail * disk.f_frsize).unwrap();
+    let left = || rustix::fs::statvfs(workspace(app)).map(|disk| disk.f_bavail * disk.f_frsize).unwrap();
     let mut eventually = Eventually::new();
     while left() < 9 << 20 {
         eventually.look_again().await;
