@@ -284,7 +284,7 @@ impl Registry {
         tell_in_order(shared, vec![command]);
     }
 
-    /// Closes a tab whose page loads itself without end.
+    /// Closes a tab whose page is in a reload loop.
     fn close_looping(&self, tab: &Tab) {
         let Some(shared) = self.shared.get() else { return };
         tracing::warn!(tab = tab.id(), "a page loaded itself without end; its tab is closed");

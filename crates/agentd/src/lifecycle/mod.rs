@@ -55,9 +55,9 @@ const TURNS_STOP_BY: f64 = 0.75;
 const CONNECTIONS_END_BY: f64 = 0.85;
 /// The last spans and metrics are sent, or lost.
 const TELEMETRY_SENT_BY: f64 = 0.9;
-/// Maximum time that the daemon waits for a collector at its end.
+/// Maximum time to flush spans and metrics to the collector at shutdown.
 const MAX_FLUSH: Duration = Duration::from_secs(2);
-/// The same for the records of the log, which are sent last.
+/// Maximum time to flush log records, which are sent last.
 const MAX_LOG_FLUSH: Duration = Duration::from_secs(1);
 /// The database is closed, or left as a killed daemon would leave it, which loses nothing.
 const CLOSED_BY: f64 = 0.95;

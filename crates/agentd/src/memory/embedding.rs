@@ -55,7 +55,7 @@ struct Inner {
     db: Db,
     /// The model that was seen at work last.
     proven: parking_lot::Mutex<Option<String>>,
-    /// Whether the texts that were embedded last came with names; true until one did not.
+    /// Whether the last embedded texts were tagged; true before the first.
     has_tagger: AtomicBool,
 }
 

@@ -126,7 +126,7 @@ async fn log_records_and_spans_of_a_request_have_one_trace() {
     while !records(&collector).iter().any(is_of_trace) {
         eventually.look_again().await;
     }
-    // What is queued is sent before the end, and so is the beginning of the log.
+    // Shutdown flushes the queues, including the log records from before the daemon was ready.
     assert!(process.terminate().await.success());
     let records = records(&collector);
     let messages: Vec<&str> = records.iter().map(message).collect();

@@ -16,8 +16,8 @@ pub(crate) type FrameId = Arc<str>;
 const MAX_FRAMES: usize = 500;
 const MAX_REQUESTS: usize = 10_000;
 const MAX_DIALOGS: usize = 20;
-/// A page that loads itself this often within [`LOADS_WINDOW`], without being told to, is closed: it leaves the browser
-/// no time for the other tabs, until it answers nobody any more.
+/// Maximum number of loads that a page may start by itself within [`LOADS_WINDOW`]. Beyond it the tab is closed, because
+/// a reload loop starves the other tabs until the browser stops responding.
 pub(super) const MAX_LOADS: u32 = 30;
 pub(super) const LOADS_WINDOW: Duration = Duration::from_secs(10);
 
@@ -106,9 +106,9 @@ pub(crate) struct TabState {
     /// Whether the main frame is on its way to another document.
     pub(crate) is_navigating: bool,
     pub(crate) is_loading: bool,
-    /// Since when loads that nobody asked for are counted, and how many there were.
+    /// Start of the current window, and the number of loads in it that no action requested.
     own_loads: (Instant, u32),
-    /// Whether the page loads itself without end.
+    /// Whether the page exceeded [`MAX_LOADS`].
     pub(crate) is_looping: bool,
     pub(crate) requests: HashSet<Arc<str>>,
     pub(crate) quiet_since: Instant,
@@ -222,7 +222,7 @@ impl TabState {
         self.is_looping |= *count > MAX_LOADS;
     }
 
-    /// An action begins, which may lead to other pages: loads are counted anew.
+    /// Restarts the count of loads when an action begins, since the action may navigate.
     pub(crate) fn forget_own_loads(&mut self) {
         self.own_loads = (Instant::now(), 0);
     }

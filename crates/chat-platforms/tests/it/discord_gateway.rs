@@ -49,7 +49,7 @@ fn push(fake: &FakeDiscord, number: u64) {
     );
 }
 
-/// Waits until the connection goes on after the event of this number.
+/// Waits until the connection has resumed after this sequence number.
 async fn stored_up_to(listening: &Listening, sequence: u64) {
     let place = format!("\"sequence\":{sequence},");
     until(&place, || listening.connection.resume().is_some_and(|resume| resume.contains(&place))).await;
@@ -82,7 +82,7 @@ async fn messages_and_interactions_come_and_are_answered_when_stored() {
     until("an answer", || answers().count() == 1).await;
     assert_eq!(answers().next().unwrap().body, json!({"type": 6}));
     assert_eq!(answers().next().unwrap().path, "interactions/1510000000000000001/…/callback");
-    // A command that nobody knows is no message, and is answered all the same.
+    // An unknown command is not a message, but is acknowledged too.
     let unknown =
         json!({"id": "1510000000000000002", "type": 2, "token": "token-of-x", "data": {"type": 3, "name": "x"}});
     fake.push_event("INTERACTION_CREATE", &unknown);

@@ -1,7 +1,7 @@
-//! Words that prove what a name is, or where it ends, more surely than the network: legal forms ("Ltd", "GmbH"), the
-//! nouns that organizations are called by ("University", "Logistics"), titles of persons.
+//! Corrections by words that determine the kind or the end of a name more reliably than the network: legal forms ("Ltd",
+//! "GmbH"), nouns of organizations ("University", "Logistics") and titles of persons.
 //!
-//! A rule belongs here only if it is right nearly always. `bench/src/bin/entities.rs` measures names with these rules.
+//! Only rules with very high precision belong here. `bench/src/bin/entities.rs` measures names with these rules.
 
 use crate::tagger::{NameKind, Word};
 
@@ -38,7 +38,7 @@ const LEGAL_FORMS: [&str; 30] = [
     "spa",
     "srl",
 ];
-/// Those that are no ordinary word in any language with names like these, so that they make a name of capitals alone.
+/// Legal forms that are not ordinary words: capitalized words in front of one are an organization.
 const SURE_LEGAL_FORMS: [&str; 10] = ["corp", "gbr", "gmbh", "inc", "kgaa", "llc", "llp", "ltd", "mbh", "plc"];
 /// Last words of names of organizations.
 const ORGANIZATION_NOUNS: [&str; 76] = [
@@ -119,7 +119,7 @@ const ORGANIZATION_NOUNS: [&str; 76] = [
     "ventures",
     "versicherung",
 ];
-/// Of these, those that prove an organization whatever the network takes the name for.
+/// Nouns that override the kind that the network predicts.
 const SURE_NOUNS: [&str; 27] = [
     "academy",
     "airlines",
@@ -195,7 +195,7 @@ pub(super) fn corrected(text: &str, words: &[Word], names: Vec<Tagged>) -> Vec<T
     while let Some((first, end, kind)) = rest.next() {
         let first = if kind == NameKind::Person { reader.after_titles(first, end) } else { first };
         let (mut end, mut kind) = (end, kind);
-        // What a name grows over belongs to it, and is no name of its own.
+        // Names inside the extended span are absorbed.
         while let Some((longer, of)) = reader.extended(first, end, kind, rest.peek()) {
             (end, kind) = (longer, of);
             while let Some(covered) = rest.next_if(|next| next.0 < end) {
@@ -209,7 +209,7 @@ pub(super) fn corrected(text: &str, words: &[Word], names: Vec<Tagged>) -> Vec<T
         corrected.push((first, end, kind));
     }
     reader.add_companies(&mut corrected);
-    // Who writes names with capitals means no name by a word without.
+    // In a text that capitalizes names, a lowercase word is not a name.
     if corrected.iter().any(|name| reader.has_capital(name)) {
         corrected.retain(|name| reader.has_capital(name));
     }
@@ -302,7 +302,7 @@ impl Reader<'_> {
         None
     }
 
-    /// Words with capitals in front of a legal form are a company even where the network sees no name.
+    /// Adds capitalized words in front of a legal form as organizations where the network found no name.
     fn add_companies(&self, names: &mut Vec<Tagged>) {
         for form in 1..self.words.len() {
             if !self.is_one_of(form, &SURE_LEGAL_FORMS) || !self.is_capitalized(form) {

@@ -44,7 +44,7 @@ pub(super) struct HttpMetrics {
 impl HttpMetrics {
     pub(super) fn new(recorder: Recorder) -> Self {
         let name = "svc_http_request_duration_seconds";
-        let help = "Time until the head of the answer was there; a stream goes on after that.";
+        let help = "Time until the response headers were sent; a stream continues after that.";
         let latency = HistogramFamily::new(recorder.meter(), (name, help), &["route", "method"], BOUNDS_US);
         Self { routes: ArcSwap::default(), latency, recorder }
     }

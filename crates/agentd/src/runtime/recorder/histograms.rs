@@ -59,7 +59,7 @@ impl LabelledHistogram {
         self.exported.record(seconds, &self.attributes);
     }
 
-    /// What Prometheus is shown.
+    /// The histogram for the Prometheus exposition.
     pub(in crate::runtime) fn shown(&self) -> Histogram {
         self.shown.clone()
     }

@@ -5,8 +5,8 @@
 //! label is known, allocates nothing; the number of labels is bounded. What was not stored yet is lost with the process:
 //! counts that must not be are kept by `rollups`.
 //!
-//! What is taken to be stored starts from nothing again. The metrics want what only grows, so that is kept besides: counts
-//! of each label, and histograms in few buckets.
+//! Values that are taken for storage are reset to zero. Metrics must be cumulative, so the recorder keeps counters for
+//! each label and histograms with few buckets besides.
 
 mod histograms;
 mod latency;
@@ -205,7 +205,7 @@ impl Recorder {
         }))
     }
 
-    /// What sends metrics to a collector.
+    /// Exports metrics to a collector.
     #[must_use]
     pub fn meter(&self) -> &Meter {
         &self.0.meter

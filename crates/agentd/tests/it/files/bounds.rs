@@ -94,7 +94,7 @@ async fn health(app: &TestApp) -> Value {
     app.get("/api/monitoring/health/components/db").send().await.expect_status(200).json()
 }
 
-/// Waits until the disk has the room of what was removed.
+/// Waits until the space of removed files is free.
 async fn has_room(app: &TestApp) {
     let left = || rustix::fs::statvfs(workspace(app)).map(|disk| disk.f_bavail * disk.f_frsize).unwrap();
     let mut eventually = Eventually::new();
@@ -120,7 +120,7 @@ async fn the_last_of_the_disk_is_kept() {
     // What is there can be read and removed.
     assert_eq!(read(&app, "large").send().await.expect_status(200).body.len(), (10 << 20) - (100 << 10));
     app.delete(&of("", "large")).send().await.expect_status(200);
-    // The disk has the room back once nobody has the file open any more; the download may be a moment from its end.
+    // The space is freed when the last handle is closed, and the download may still hold one.
     has_room(&app).await;
     write(&app, "a", "x").send().await.expect_status(200);
     // An upload that comes too near to the end breaks off, and leaves nothing.
