@@ -1,5 +1,5 @@
-//! Corrections by words that determine the kind or the end of a name more reliably than the network: legal forms ("Ltd",
-//! "GmbH"), nouns of organizations ("University", "Logistics") and titles of persons.
+//! Corrections by words that determine the kind or the end of a name more reliably than the network: legal forms
+//! ("Ltd", "GmbH"), nouns of organizations ("University", "Logistics") and titles of persons.
 //!
 //! Only rules with very high precision belong here. `bench/src/bin/entities.rs` measures names with these rules.
 
