@@ -16,8 +16,8 @@ pub(crate) type FrameId = Arc<str>;
 const MAX_FRAMES: usize = 500;
 const MAX_REQUESTS: usize = 10_000;
 const MAX_DIALOGS: usize = 20;
-/// Maximum number of loads that a page may start by itself within [`LOADS_WINDOW`]. Beyond it the tab is closed: a reload
-/// loop starves the other tabs until the browser stops responding.
+/// Maximum number of loads that a page may start by itself within [`LOADS_WINDOW`]. Beyond it the tab is closed, since a
+/// reload loop starves the other tabs until the browser stops responding.
 pub(super) const MAX_LOADS: u32 = 30;
 pub(super) const LOADS_WINDOW: Duration = Duration::from_secs(10);
 
