@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek};
+use std::iter;
 use std::process::Command;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use image::codecs::jpeg::JpegEncoder;
 use image::{Rgb, RgbImage};
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::support::{SAY, context, long_said, open, run};
 
@@ -81,7 +83,29 @@ impl Picture {
     }
 }
 
+/// How long each frame of the file is shown, in milliseconds.
+fn frame_times(file: &[u8]) -> impl Iterator<Item = u32> {
+    let at = file.windows(4).position(|four| four == b"stts").unwrap();
+    let number = move |offset: usize| u32::from_be_bytes(file[at + offset..at + offset + 4].try_into().unwrap());
+    let entries = (0..number(8) as usize).map(move |entry| (number(12 + entry * 8), number(16 + entry * 8)));
+    entries.flat_map(|(count, units)| iter::repeat_n(units * 10 / 576, count as usize))
+}
+
+/// The frame of the file that is shown at `second`, by when it begins, in milliseconds.
+fn start_of_frame(file: &[u8], second: f64) -> u32 {
+    let mut start = 0;
+    for time in frame_times(file) {
+        if f64::from(start + time) > second * 1000.0 {
+            break;
+        }
+        start += time;
+    }
+    start
+}
+
 async fn play(context: &Context, file: &[u8], seconds: &[f64]) -> Played {
+    let seeks: Vec<_> = seconds.iter().map(|second| json!([second, start_of_frame(file, *second)])).collect();
+    let seeks = Value::from(seeks).to_string();
     let script = format!(
         "{SAY} const video = document.querySelector('video');
         const event = (name) => new Promise((done, failed) => {{
@@ -95,17 +119,21 @@ async fn play(context: &Context, file: &[u8], seconds: &[f64]) -> Played {
           const [width, height] = [video.videoWidth, video.videoHeight];
           const canvas = new OffscreenCanvas(width, height).getContext('2d', {{ willReadFrequently: true }});
           const pictures = [];
-          for (const second of {seconds:?}) {{
+          for (const [second, start] of {seeks}) {{
             const seeked = event('seeked');
             video.currentTime = second;
             await seeked;
-            // Until the frame is there, nothing is drawn.
-            canvas.clearRect(0, 0, width, height);
-            for (let tries = 0; tries < 250; tries += 1) {{
-              canvas.drawImage(video, 0, 0);
-              if (canvas.getImageData(0, 0, 1, 1).data[3] > 0) break;
+            // For a while after the event, the frame before it is drawn.
+            for (let tries = 0, shown; !(Math.abs(shown - start) <= 2); tries += 1) {{
+              if (tries > 250) throw new Error(`the frame of ${{start}} ms is not shown, but that of ${{shown}}`);
               await new Promise((done) => setTimeout(done, 20));
+              try {{
+                const frame = new VideoFrame(video);
+                shown = Math.round(frame.timestamp / 1000);
+                frame.close();
+              }} catch {{}} // No frame is there yet.
             }}
+            canvas.drawImage(video, 0, 0);
             const at = (x, y) => [...canvas.getImageData(width * x / 4, height * y / 4, 1, 1).data].slice(0, 3);
             const rows = canvas.getImageData(0, height - {CAPTION_HEIGHT}, width, {CAPTION_HEIGHT}).data;
             const bright = new Uint8Array(rows.length / 4).map((_, at) => rows[at * 4 + 1]);
@@ -153,11 +181,7 @@ fn durations_of_samples_add_up_to_that_of_the_video() {
         encoder.show(&jpeg(64, 64, BLACK), "", ms(400)).await.unwrap();
         let file = read(encoder.finish(ms(3_500)).await.unwrap());
         // An unchanged picture is encoded again each second; the last part is halved.
-        let at = file.windows(4).position(|four| four == b"stts").unwrap();
-        let number = |offset: usize| u32::from_be_bytes(file[at + offset..at + offset + 4].try_into().unwrap());
-        let entries = (0..number(8) as usize).map(|entry| (number(12 + entry * 8), number(16 + entry * 8)));
-        let times: Vec<u32> = entries.flat_map(|(count, units)| vec![units * 10 / 576; count as usize]).collect();
-        assert_eq!(times, [400, 1_000, 1_000, 1_000, 50, 50]);
+        assert_eq!(frame_times(&file).collect::<Vec<_>>(), [400, 1_000, 1_000, 1_000, 50, 50]);
     });
 }
 
