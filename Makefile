@@ -81,8 +81,8 @@ events-guide: ## Write docs/guide/events.md from the catalogue of events
 channels-guide: ## Write the tables of docs/guide/channels.md from the kinds of messages in the code
 	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd-chat-platforms --lib -- kinds::tests::guide
 
-module-graph: ## Draw the picture of the daemon's modules in ARCHITECTURE.md
-	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd --no-default-features --test it -- tidy::the_picture
+module-graph: ## Write the table of crates and the picture of the daemon's modules in ARCHITECTURE.md
+	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd --no-default-features --test it -- --test-threads 1 tidy::the_picture tidy::the_table
 
 security: tools chromium ## Try to break out of the sandbox, and to reach addresses that must not be reached
 	$(call say,addresses and tricks)

@@ -1,6 +1,6 @@
 """Trains the network: `train.py LANGUAGE FEATURES OUTPUT [epochs [seed]]`, or with `--test` at the end.
 
-Only numpy is needed. The result is written as `crates/inference/src/tagger/network.rs` reads it. It is evaluated on the
+Only numpy is needed. The result is written as `crates/libs/inference/src/tagger/network.rs` reads it. It is evaluated on the
 development texts; on the test texts only with `--test`, so that nothing is chosen by them.
 """
 

@@ -1,6 +1,6 @@
 """Words of a text and what their letters look like.
 
-`crates/inference/src/tagger/words.rs` and `shape.rs` do the same; a test in `crates/inference` compares both on
+`crates/libs/inference/src/tagger/words.rs` and `shape.rs` do the same; a test in `crates/libs/inference` compares both on
 stored examples, so a change here needs the same change there and new weights.
 """
 

@@ -7,7 +7,7 @@ import ts from 'typescript';
 const source = readFileSync(new URL('../src/lib/visible.ts', import.meta.url), 'utf8');
 const { outputText } = ts.transpileModule(source, { compilerOptions: { module: 'esnext', target: 'esnext' } });
 const { visible, visibleProse } = await import(`data:text/javascript,${encodeURIComponent(outputText)}`);
-const examples = JSON.parse(readFileSync(new URL('../../crates/base/tests/visible.json', import.meta.url), 'utf8'));
+const examples = JSON.parse(readFileSync(new URL('../../crates/libs/base/tests/visible.json', import.meta.url), 'utf8'));
 
 test('shared examples match', () => {
   assert.ok(examples.length >= 20);

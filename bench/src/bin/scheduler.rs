@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use agentd::config::ConfigSource;
 use agentd::lifecycle::{Running, WorkerMode};
-use agentd::runtime::Worker;
-use agentd::scheduler::Tick;
+use agentd_automation::scheduler::Tick;
 use agentd_base::{Clock, Entropy, Timestamp};
 use agentd_bench::daemon::DaemonUnderTest;
 use agentd_bench::figures::Sample;
 use agentd_bench::load::request;
 use agentd_bench::{Outcome, inside};
+use agentd_core::runtime::Worker;
 use agentd_llm::{Usage, UsageSource, Vendor};
 use agentd_store::{StoreError, Tx, args};
 use agentd_testing_llm::{FakeVendor, Reply, Script};

@@ -12,14 +12,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use agentd::agents::Agent;
 use agentd::config::ConfigSource;
 use agentd::lifecycle::{Running, WorkerMode};
-use agentd::skills::{Effect, InputSchema, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource};
 use agentd_base::{Clock, Entropy};
 use agentd_bench::figures::Sample;
 use agentd_bench::load::{render, request, streamed_on};
 use agentd_bench::{Outcome, inside};
+use agentd_engine::agents::Agent;
+use agentd_engine::tools::{
+    Effect, InputSchema, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource,
+};
 use agentd_llm::{ToolCall, Usage, UsageSource, Vendor};
 use agentd_testing_llm::{FakeVendor, RecordedRequest, Reply, Script};
 use futures_util::FutureExt;
@@ -167,7 +169,7 @@ async fn measure() -> Outcome<()> {
     let folder = tempfile::tempdir()?;
     let config = inside::config(ConfigSource::default(), &folder.path().join("data"))?;
     let running = Running::start(config, Clock::system(), Entropy::system(), WorkerMode::Spawned).await?;
-    running.daemon.skills().register(Arc::new(Pauses));
+    running.daemon.tools().register(Arc::new(Pauses));
     let address = running.address.to_string();
     let base_url = provider.base_url().to_string();
     let key = tokio::task::spawn_blocking({

@@ -1,5 +1,5 @@
-// Characters without a visible form: the rules of `crates/base/src/visible.rs`, tested with the same examples
-// (`crates/base/tests/visible.json`).
+// Characters without a visible form: the rules of `crates/libs/base/src/visible.rs`, tested with the same examples
+// (`crates/libs/base/tests/visible.json`).
 
 const HIDDEN =
   /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\p{Variation_Selector}\p{Noncharacter_Code_Point}\u2800\u{1d159}]/gu;

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use agentd::lifecycle::Running;
-use agentd::runtime::{Recorder, Series};
 use agentd_base::Timestamp;
 use agentd_bench::Outcome;
+use agentd_core::runtime::{Recorder, Series};
 use agentd_store::{StoreError, Tx, args};
 
 /// One less than are asked for: midnight may pass while they are written.

@@ -1,0 +1,270 @@
+//! `agentd backup` and `agentd restore`.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use agentd_base::Secret;
+use agentd_core::runtime::read_trusted;
+use agentd_operations::backup::{
+    ALLOW_INCOMPLETE_HEADER, ArchiveSummary, LEFT_OUT_HEADER, LeftOut, LeftOutList, PASSPHRASE_HEADER, RestoreReport,
+    SecretName, verify,
+};
+use axum::body::Body;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use clap::Args;
+use futures_util::StreamExt;
+use http::{HeaderValue, Method, Request};
+use http_body_util::BodyExt;
+use tokio_util::io::ReaderStream;
+
+use super::client::{LocalClient, accept, request};
+use super::error::CliError;
+use super::terminal::{say, say_piece};
+use crate::config::Config;
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  agentd backup agentd.tar.gz\n  agentd backup --passphrase-file ~/backup.pass agentd.tar.gz\n  agentd backup - | ssh nas 'cat > agentd.tar.gz'\n\nThe archive is a plain .tar.gz. A running daemon goes on working meanwhile.\nModels and the key file are left out; secrets go in only under a passphrase.\nFiles that cannot be read fail the backup unless --allow-incomplete leaves them out.",
+    override_usage = "agentd backup [OPTIONS] <FILE>"
+)]
+pub(super) struct BackupArgs {
+    /// Where the archive goes; `-` is stdout
+    file: PathBuf,
+    /// File with a passphrase: stored secrets (provider keys and the like) go into the archive, sealed with it
+    #[arg(long)]
+    passphrase_file: Option<PathBuf>,
+    /// Replace the file if it is there
+    #[arg(long)]
+    force: bool,
+    /// Leave out files that the daemon cannot read, and name them; otherwise the backup fails
+    #[arg(long)]
+    allow_incomplete: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  agentd restore agentd.tar.gz\n  agentd restore --yes --passphrase-file ~/backup.pass agentd.tar.gz\n  SVC_DATABASE_URL=postgres://… agentd restore agentd.tar.gz   (moves from SQLite to PostgreSQL)\n\nThe whole archive is checked before anything changes. A running daemon is unready while it restores.\nOn a terminal it asks first, and wants `yes`. Without one, as in a script, it refuses unless --yes is given.",
+    override_usage = "agentd restore [OPTIONS] <FILE>"
+)]
+pub(super) struct RestoreArgs {
+    /// The archive
+    file: PathBuf,
+    /// File with the passphrase that the archive's secrets were sealed with
+    #[arg(long)]
+    passphrase_file: Option<PathBuf>,
+    /// Replace what the daemon holds without asking; needed where there is no terminal to ask on
+    #[arg(long, short)]
+    yes: bool,
+}
+
+pub(super) async fn run_backup(config: &Config, arguments: BackupArgs) -> Result<(), CliError> {
+    let is_stdout = arguments.file == Path::new("-");
+    if is_stdout && std::io::stdout().is_terminal() {
+        return Err(CliError::Usage("an archive is nothing to look at; send stdout into a file or a pipe".to_owned()));
+    }
+    if !is_stdout && !arguments.force && arguments.file.exists() {
+        let file = arguments.file.display();
+        return Err(CliError::Usage(format!("{file} is there already; take another name, or replace it with --force")));
+    }
+    let passphrase = read_passphrase(arguments.passphrase_file.as_deref())?;
+    let client = LocalClient::connect(config).await?;
+    let mut request = with_passphrase(request(Method::POST, "/local/backup", Body::empty())?, passphrase.as_ref())?;
+    if arguments.allow_incomplete {
+        request.headers_mut().insert(ALLOW_INCOMPLETE_HEADER, HeaderValue::from_static("true"));
+    }
+    let outcome = async {
+        let answer = accept(client.send(request, None).await?).await?;
+        let left_out = answer.headers().get(LEFT_OUT_HEADER).and_then(|value| BASE64.decode(value).ok());
+        let left_out: LeftOut = left_out
+            .and_then(|text| serde_json::from_slice(&text).ok())
+            .ok_or_else(|| CliError::broken("its headers"))?;
+        let body = answer.into_body();
+        let bytes = if is_stdout {
+            stream_into(body, &mut std::io::stdout().lock(), Path::new("stdout")).await?
+        } else {
+            into_file(body, &arguments.file).await?
+        };
+        Ok::<_, CliError>((bytes, left_out))
+    }
+    .await;
+    client.close().await;
+    let (bytes, left_out) = outcome?;
+    say_left_out(&left_out);
+    if is_stdout {
+        say(format_args!("Wrote {}.", size(bytes)));
+        return Ok(());
+    }
+    let summary = check_archive(&arguments.file).await?;
+    say(format_args!(
+        "Wrote {} ({}) and read it back: the database and {} files, every hash agrees.",
+        arguments.file.display(),
+        size(bytes),
+        summary.files
+    ));
+    if !summary.manifest.has_secrets && !summary.manifest.secrets.is_empty() {
+        say("Without a passphrase these secrets are not in it and must be entered again after a restore elsewhere:");
+        list(&summary.manifest.secrets);
+        say("To put them in, sealed: agentd backup --passphrase-file FILE …");
+    }
+    Ok(())
+}
+
+pub(super) async fn run_restore(config: &Config, arguments: RestoreArgs) -> Result<(), CliError> {
+    let passphrase = read_passphrase(arguments.passphrase_file.as_deref())?;
+    // A broken archive is said to be one before any question is asked.
+    let summary = check_archive(&arguments.file).await?;
+    say_left_out(&summary.manifest.left_out);
+    if !arguments.yes {
+        confirm(&summary, config)?;
+    }
+    let file = tokio::fs::File::open(&arguments.file).await.map_err(CliError::file("reading", &arguments.file))?;
+    let client = LocalClient::connect(config).await?;
+    let body = Body::from_stream(ReaderStream::with_capacity(file, 64 * 1024));
+    let outcome = async {
+        let request = with_passphrase(request(Method::POST, "/local/restore", body)?, passphrase.as_ref())?;
+        let answer = accept(client.send(request, None).await?).await?;
+        let body = answer.into_body().collect().await.map_err(CliError::broken)?.to_bytes();
+        serde_json::from_slice::<RestoreReport>(&body).map_err(|source| CliError::Unreadable { source })
+    }
+    .await;
+    client.close().await;
+    let report = outcome?;
+    say(format_args!(
+        "Restored the state of {}: {} rows, {} files ({}).",
+        report.created_at,
+        report.rows,
+        report.files,
+        size(report.bytes)
+    ));
+    if !report.secrets_missing.is_empty() {
+        say(if summary.manifest.has_secrets {
+            "These secrets are sealed in the archive; restore it again with --passphrase-file, or enter them again:"
+        } else {
+            "These secrets were not in the archive; enter them again:"
+        });
+        list(&report.secrets_missing);
+    }
+    Ok(())
+}
+
+fn confirm(summary: &ArchiveSummary, config: &Config) -> Result<(), CliError> {
+    let question = format!(
+        "Replace everything in {} by the state of {}? Type yes: ",
+        config.data_dir.display(),
+        summary.manifest.created_at
+    );
+    if !std::io::stdin().is_terminal() {
+        return Err(CliError::Usage(
+            "a restore replaces everything, and there is no terminal to ask on; say so with --yes".to_owned(),
+        ));
+    }
+    say_piece(question);
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).map_err(|source| CliError::Machine { source })?;
+    if answer.trim() == "yes" { Ok(()) } else { Err(CliError::Usage("nothing was changed".to_owned())) }
+}
+
+async fn check_archive(file: &Path) -> Result<ArchiveSummary, CliError> {
+    let path = file.to_path_buf();
+    let checking = tokio::task::spawn_blocking(move || {
+        let archive = std::fs::File::open(&path).map_err(CliError::file("reading", &path))?;
+        Ok(verify(std::io::BufReader::new(archive))?)
+    });
+    checking.await.unwrap_or_else(|error| Err(CliError::broken(error)))
+}
+
+/// Writes beside the file and renames, so that a file under that name is a whole archive.
+async fn into_file(body: Body, file: &Path) -> Result<u64, CliError> {
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(".partial");
+    let partial = file.with_file_name(name);
+    let outcome = async {
+        let mut sink = private_file(&partial).map_err(CliError::file("making", &partial))?;
+        let bytes = stream_into(body, &mut sink, &partial).await?;
+        sink.sync_all().map_err(CliError::file("writing", &partial))?;
+        std::fs::rename(&partial, file).map_err(CliError::file("naming", file))?;
+        Ok(bytes)
+    }
+    .await;
+    if outcome.is_err() {
+        // A part of an archive is worth nothing; if it cannot be removed, the error says enough.
+        drop(std::fs::remove_file(&partial));
+    }
+    outcome
+}
+
+fn private_file(path: &Path) -> std::io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
+async fn stream_into(body: Body, sink: &mut impl Write, path: &Path) -> Result<u64, CliError> {
+    let mut chunks = body.into_data_stream();
+    let mut bytes = 0;
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(CliError::broken)?;
+        sink.write_all(&chunk).map_err(CliError::file("writing", path))?;
+        bytes += chunk.len() as u64;
+    }
+    sink.flush().map_err(CliError::file("writing", path))?;
+    Ok(bytes)
+}
+
+/// The first line of the file.
+fn read_passphrase(file: Option<&Path>) -> Result<Option<Secret>, CliError> {
+    const LIMIT: u64 = 4096;
+    let Some(path) = file else { return Ok(None) };
+    let text = read_trusted(path, LIMIT)?;
+    let line = text.lines().next().unwrap_or_default();
+    if line.is_empty() {
+        return Err(CliError::Usage(format!("{} holds no passphrase in its first line", path.display())));
+    }
+    Ok(Some(Secret::new(line.to_owned())))
+}
+
+fn with_passphrase(mut request: Request<Body>, passphrase: Option<&Secret>) -> Result<Request<Body>, CliError> {
+    if let Some(passphrase) = passphrase {
+        let mut value = HeaderValue::try_from(BASE64.encode(passphrase.expose()))
+            .map_err(|_| CliError::Usage("the passphrase cannot be sent".to_owned()))?;
+        value.set_sensitive(true);
+        request.headers_mut().insert(PASSPHRASE_HEADER, value);
+    }
+    Ok(request)
+}
+
+fn say_left_out(left_out: &LeftOut) {
+    let LeftOut { unreadable, excluded } = left_out;
+    for (LeftOutList { total, first }, what, unnamed) in [
+        (unreadable, "cannot be read and are left out of the archive", unreadable.unnamed()),
+        (excluded, "are of a kind that no archive carries and are left out", excluded.unnamed()),
+    ] {
+        if *total == 0 {
+            continue;
+        }
+        say(format_args!("{total} files or folders {what}:"));
+        for path in first {
+            say(format_args!("  {}: it {}", path.path.escape_debug(), path.reason));
+        }
+        if unnamed > 0 {
+            say(format_args!("  and {unnamed} more"));
+        }
+    }
+}
+
+fn list(names: &[SecretName]) {
+    for SecretName { scope, name } in names {
+        say(format_args!("  {scope}: {name}"));
+    }
+}
+
+fn size(bytes: u64) -> String {
+    #[allow(clippy::cast_precision_loss, reason = "two digits are shown")]
+    let number = bytes as f64;
+    match bytes {
+        0..1_000 => format!("{bytes} bytes"),
+        1_000..1_000_000 => format!("{:.1} kB", number / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", number / 1e6),
+        _ => format!("{:.2} GB", number / 1e9),
+    }
+}

@@ -1,0 +1,62 @@
+//! What can go wrong with a command. Each sentence ends with what to do next.
+
+use std::io;
+use std::path::PathBuf;
+
+use agentd_core::runtime::TrustedFileError;
+
+use crate::lifecycle::StartError;
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CliError {
+    #[error(
+        "a daemon uses {} but does not answer on its private socket; it may still be starting, so try again, and if this stays, look at its log or restart it",
+        .data_dir.display()
+    )]
+    NotAnswering { data_dir: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
+    #[error("the private socket {} may not be opened; run this command as the user that the daemon runs as", .path.display())]
+    NotYours { path: PathBuf, source: io::Error },
+    #[error("no daemon runs on {}; start one with `agentd`, or name another with --url", .data_dir.display())]
+    NotRunning { data_dir: PathBuf },
+    #[error("nothing that is a daemon answers at {url}; check the address, and whether the daemon runs")]
+    Unreachable { url: String, source: Box<dyn std::error::Error + Send + Sync> },
+    /// The daemon's own sentence.
+    #[error("{message}")]
+    Refused { status: u16, message: String },
+    #[error("the daemon broke off the connection; its log says why")]
+    Broken { source: Box<dyn std::error::Error + Send + Sync> },
+    #[error("the daemon's answer cannot be read; compare its version in `agentd doctor` with `agentd --version`")]
+    Unreadable { source: serde_json::Error },
+    #[error("{action} {} failed", .path.display())]
+    File { action: &'static str, path: PathBuf, source: io::Error },
+    #[error("the key could not be written to stdout and was revoked; make another one")]
+    KeyRevoked { source: io::Error },
+    #[error("the key could not be written to stdout; revoke it with `agentd keys revoke {id}`, then make another one")]
+    KeyLost { id: String, source: io::Error },
+    #[error("{0}")]
+    Usage(String),
+    #[error("this machine does not give the command what it needs")]
+    Machine { source: io::Error },
+    #[error(transparent)]
+    Untrusted(#[from] TrustedFileError),
+    #[error(
+        "the private socket {} is not trusted: {problem}; run this command as the user that the daemon runs as, or name another data directory with SVC_DATA_DIR",
+        .path.display()
+    )]
+    ForeignSocket { path: PathBuf, problem: String },
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error(transparent)]
+    Backup(#[from] agentd_operations::backup::BackupError),
+}
+
+impl CliError {
+    pub(super) fn broken(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Broken { source: source.into() }
+    }
+
+    pub(super) fn file(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { action, path, source }
+    }
+}

@@ -1,0 +1,110 @@
+//! Traces, metrics and logs for a collector, where one is configured: the tasks that export them, and spans of requests.
+
+use std::sync::Arc;
+
+use agentd_base::Clock;
+use agentd_core::runtime::{AppContext, Family, Metrics, Sample};
+use agentd_core::settings::Settings;
+use agentd_net::{GuardedClient, Trust};
+use agentd_telemetry::{KeyValue, LogRecords, Span, SpanKind, TelemetryConfig, Tracer, number};
+use agentd_web::{AnsweredRequest, RequestSpans};
+
+use super::Daemon;
+
+/// The owner configured the address.
+fn client(settings: &Settings) -> GuardedClient {
+    GuardedClient::new(settings.policy(), Trust::Owner)
+}
+
+/// Starts the tasks that export traces and metrics.
+pub(super) fn start_export(
+    context: &AppContext,
+    settings: &Settings,
+    telemetry: Option<&TelemetryConfig>,
+    metrics: &Arc<Metrics>,
+) {
+    let Some(telemetry) = telemetry else { return };
+    let (client, entropy) = (client(settings), context.entropy.clone());
+    if context.tracer.is_on() {
+        let (tracer, resource) = (context.tracer.clone(), telemetry.resource(&context.instance));
+        let (client, entropy) = (client.clone(), entropy.clone());
+        context
+            .supervise("otlp.traces", move || tracer.clone().export(client.clone(), entropy.clone(), resource.clone()));
+    }
+    let meter = context.recorder.meter().clone();
+    if meter.is_on() {
+        let metrics = Arc::clone(metrics);
+        context.supervise("otlp.metrics", move || {
+            let metrics = Arc::clone(&metrics);
+            let collect = move || {
+                let metrics = Arc::clone(&metrics);
+                async move { metrics.values().await }
+            };
+            meter.clone().export(client.clone(), entropy.clone(), collect)
+        });
+    }
+}
+
+impl Daemon {
+    /// Starts the task that exports the records of the log. They belong to the process, whose log began before the daemon.
+    pub fn export_logs(&self, context: &AppContext, telemetry: &TelemetryConfig, records: &LogRecords) {
+        if !records.is_on() {
+            return;
+        }
+        let help = "Log records by their outcome at the collector (sent, dropped), since the daemon started.";
+        let family = Family::counter("svc_otlp_log_records_total", help).by(&["outcome"]);
+        self.services.monitoring.metrics().read(family, records, async |records| {
+            let counts = records.counts().unwrap_or_default();
+            Ok(Sample::each([("sent", counts.sent), ("dropped", counts.dropped)]))
+        });
+        let client = client(&self.services.settings.settings);
+        let (records, entropy) = (records.clone(), context.entropy.clone());
+        let resource = telemetry.resource(&context.instance);
+        context
+            .supervise("otlp.logs", move || records.clone().export(client.clone(), entropy.clone(), resource.clone()));
+    }
+}
+
+/// Spans of requests to the API. Probes and metrics are asked for all the time and tell nothing.
+struct TraceRequests {
+    tracer: Tracer,
+    clock: Clock,
+}
+
+/// Who is told of requests, where somebody collects spans.
+pub(super) fn request_spans(context: &AppContext) -> Option<Arc<dyn RequestSpans>> {
+    let (tracer, clock) = (context.tracer.clone(), context.clock.clone());
+    tracer.is_on().then(|| Arc::new(TraceRequests { tracer, clock }) as Arc<dyn RequestSpans>)
+}
+
+impl RequestSpans for TraceRequests {
+    fn answered(&self, request: &AnsweredRequest<'_>) {
+        if !request.route.starts_with("/api/") {
+            return;
+        }
+        self.tracer.record(|| {
+            let ended_at = self.clock.now();
+            let status = request.status;
+            let mut attributes = vec![
+                KeyValue::new("http.request.method", request.method.as_str().to_owned()),
+                KeyValue::new("http.route", request.route.to_owned()),
+                number("http.response.status_code", u64::from(status.as_u16())),
+            ];
+            // Of a server, what a client did wrong is no error.
+            let is_error = status.is_server_error();
+            if is_error {
+                attributes.push(KeyValue::new("error.type", status.as_str().to_owned()));
+            }
+            Span {
+                place: request.trace.context,
+                parent: request.trace.parent,
+                name: format!("{} {}", request.method, request.route),
+                kind: SpanKind::Server,
+                started_at: ended_at - request.elapsed,
+                ended_at,
+                attributes,
+                error: is_error.then(|| status.to_string()),
+            }
+        });
+    }
+}

@@ -1,0 +1,244 @@
+//! `agentd doctor --memory`: silent on what is right, and not on what is wrong.
+
+#![allow(clippy::disallowed_methods, reason = "tests start processes")]
+
+use std::process::Command;
+use std::time::Duration;
+
+use agentd_base::id::IdGenerator;
+use agentd_base::{Clock, Entropy, Secret};
+use agentd_core::migrations::MIGRATIONS;
+use agentd_store::{Args, DatabaseUrl, Db, DbOptions, StoreError, Tx};
+use serde_json::{Value, json};
+
+use super::{app, embedder, remember, say};
+use crate::support::process::BINARY;
+use crate::support::{TestApp, TestProcess};
+
+/// What the doctor says of memory, by check: its verdict and its finding. Nothing else may be broken.
+pub async fn doctor(data_dir: &std::path::Path, database_url: Option<&str>) -> (bool, Vec<(String, String, String)>) {
+    let mut command = Command::new(BINARY);
+    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("SVC_DATA_DIR", data_dir);
+    if let Some(url) = database_url {
+        command.env("SVC_DATABASE_URL", url);
+    }
+    // A free port, so that its check finds nothing to say.
+    command.args(["doctor", "--memory", "--json", "--port", "0"]);
+    let output = tokio::task::spawn_blocking(move || command.output().expect("it runs")).await.expect("it ends");
+    let report: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    let text = |found: &Value, field: &str| found[field].as_str().unwrap_or_default().to_owned();
+    let checks = report["checks"].as_array().expect("checks");
+    let of_memory: Vec<_> = checks
+        .iter()
+        .filter(|found| text(found, "check").starts_with("memory"))
+        .map(|found| (text(found, "check"), text(found, "verdict"), text(found, "finding")))
+        .collect();
+    for found in checks.iter().filter(|found| found["verdict"] == "broken") {
+        assert!(text(found, "check").starts_with("memory") && !text(found, "remedy").is_empty(), "{found}");
+    }
+    (output.status.success(), of_memory)
+}
+
+pub fn assert_agrees((is_success, findings): &(bool, Vec<(String, String, String)>)) {
+    let good = findings.iter().filter(|(_, verdict, _)| verdict == "good").count();
+    assert!(*is_success && good == 4 && findings.len() == 4, "{findings:#?}");
+}
+
+async fn filled() -> TestApp {
+    let app = app().await;
+    for number in 0..6 {
+        let content = format!("Ada Lovelace uses PostgreSQL at Siemens in Munich, take {number}.");
+        remember(&app, &json!({"content": content, "importance": 0.15 * f64::from(number), "valence": 0.5})).await;
+        say(&app, &format!("Bob Miller lives in Paris, {number}")).await;
+    }
+    let gone = say(&app, "Forgotten again in Berlin").await;
+    app.delete(&format!("/api/memory/episodes/{gone}")).send().await.expect_status(200);
+    app
+}
+
+/// The daemon's database, beside the daemon.
+async fn open(app: &TestApp) -> Db {
+    let (clock, entropy) = (Clock::system(), Entropy::system());
+    let address = app.database_url().map(|url| Secret::new(url.to_owned()));
+    let options = DbOptions {
+        url: DatabaseUrl::parse(address.as_ref(), app.data_dir()).expect("an address"),
+        data_dir: app.data_dir().to_path_buf(),
+        ids: IdGenerator::new(clock.clone(), entropy.clone()),
+        clock,
+        entropy,
+        migrations: MIGRATIONS,
+    };
+    Db::open(options).await.expect("it opens")
+}
+
+/// Waits until no change of the past is looked at again when the index is opened the next time. On PostgreSQL
+/// that takes until every older transaction of the server has ended, those of tests beside this one included.
+async fn settle(app: &TestApp) {
+    if app.database_url().is_none() {
+        return;
+    }
+    let db = open(app).await;
+    let unsettled = "SELECT COUNT(*) FROM changes WHERE tx_id >= pg_snapshot_xmin(pg_current_snapshot())::text::bigint";
+    let settled = async || loop {
+        let count: i64 = db.read().await?.fetch_one(unsettled, Args::new()).await?.first()?;
+        if count == 0 {
+            return Ok::<_, StoreError>(());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    tokio::time::timeout(Duration::from_secs(60), settled()).await.expect("older transactions end").expect("counted");
+    db.close().await;
+    app.get("/api/memory/search?q=Ada&mode=keyword").send().await.expect_status(200);
+}
+
+/// Changes rows behind the daemon's back.
+async fn tamper(app: &TestApp, statements: &'static [&'static str]) {
+    let db = open(app).await;
+    let changed = db
+        .write(async move |tx: &mut Tx| {
+            for statement in statements {
+                assert!(tx.execute(*statement, Args::new()).await? > 0, "{statement} changes nothing");
+            }
+            Ok::<_, StoreError>(())
+        })
+        .await;
+    changed.expect("changed");
+    db.close().await;
+}
+
+#[tokio::test]
+async fn it_finds_nothing_where_everything_agrees() {
+    let mut app = filled().await;
+    // One without a vector, and one in several parts.
+    let missing = agentd_inference::LocalError::new(agentd_inference::LocalErrorCode::ModelMissing, "none");
+    embedder(&app).set_failure(Some(missing));
+    say(&app, "Stored without its meaning").await;
+    embedder(&app).set_failure(None);
+    say(&app, &"A long story of many words. ".repeat(200)).await;
+    let database = app.database_url().map(str::to_owned);
+    // While it runs, the doctor asks it over its socket.
+    assert_agrees(&doctor(app.data_dir(), database.as_deref()).await);
+    app.stop().await;
+    assert_agrees(&doctor(app.data_dir(), database.as_deref()).await);
+    // Looking changed nothing.
+    assert_agrees(&doctor(app.data_dir(), database.as_deref()).await);
+    app.try_start().await.expect("it starts");
+    app.run_workers().await;
+    assert_agrees(&doctor(app.data_dir(), database.as_deref()).await);
+}
+
+#[tokio::test]
+async fn it_names_everything_that_disagrees() {
+    let cases: &[(&[&str], &str, &str)] = &[
+        (
+            &["UPDATE memory_counts SET amount = amount + 1 WHERE kind = 'episodes'"],
+            "memory figures",
+            "`episodes` is 13, a recount says 12",
+        ),
+        (
+            &["DELETE FROM memory_counts WHERE kind = 'episodes_of_importance' AND name = '7'"],
+            "memory figures",
+            "of `7` is 0, a recount says 1",
+        ),
+        (
+            &["INSERT INTO memory_counts (kind, name, amount) VALUES ('episodes_of_source', 'nowhere', 2)"],
+            "memory figures",
+            "of `nowhere` is 2, a recount says 0",
+        ),
+        (&["UPDATE entities SET mentions = mentions + 1 WHERE name = 'PostgreSQL'"], "memory graph", "PostgreSQL"),
+        (&["UPDATE entity_relations SET weight = weight + 1"], "memory graph", "relations have another weight"),
+        (&["UPDATE episode_relations SET weight = weight + 1"], "memory graph", "relations have another weight"),
+        (
+            &["UPDATE episodes SET embedding_model = NULL WHERE number = 2"],
+            "memory vectors",
+            "1 episodes have vectors of no model",
+        ),
+        (
+            &["UPDATE episodes SET content = 'Other words, and fewer' WHERE number = 2"],
+            "memory index",
+            "1 episodes have other words in the search index: rows 2",
+        ),
+        (
+            &["UPDATE episodes SET occurred_at = occurred_at + 1 WHERE number IN (2, 3)"],
+            "memory index",
+            "2 episodes have another agent, source or date in the search index: rows 2, 3",
+        ),
+        (
+            &["DELETE FROM episode_vectors WHERE episode = 4"],
+            "memory index",
+            "1 episodes have other vectors in the search index: rows 4",
+        ),
+        (
+            &[
+                "UPDATE episode_vectors SET vector = (SELECT vector FROM episode_vectors WHERE episode = 1 AND part = 0) \
+                 WHERE episode = 2",
+            ],
+            "memory index",
+            "1 episodes have other vectors in the search index: rows 2",
+        ),
+        (
+            &[
+                "DELETE FROM episode_vectors WHERE episode = 12",
+                "DELETE FROM episode_entities WHERE episode = 12",
+                "DELETE FROM episode_relations WHERE episode = 12",
+                "DELETE FROM episode_facts WHERE episode = 12",
+                "DELETE FROM episodes WHERE number = 12",
+            ],
+            "memory index",
+            "1 entries of the search index are no episodes any more: rows 12",
+        ),
+        (
+            &["INSERT INTO episodes (id, source, content, topics, importance, valence, access_count, extraction, \
+               occurred_at, created_at, updated_at, touched_at) VALUES ('ep_stranger', 'manual', 'Unheard', '[]', 0, 0, 0, 1, 1, 1, 1, 1)"],
+            "memory index",
+            "1 episodes are not in the search index",
+        ),
+    ];
+    for (statements, check, says) in cases {
+        let mut app = filled().await;
+        app.run_workers().await;
+        settle(&app).await;
+        let database = app.database_url().map(str::to_owned);
+        app.stop().await;
+        tamper(&app, statements).await;
+        let (is_success, findings) = doctor(app.data_dir(), database.as_deref()).await;
+        let broken =
+            findings.iter().find(|(of, verdict, what)| of == check && verdict == "broken" && what.contains(says));
+        assert!(!is_success && broken.is_some(), "{statements:?} must be seen as `{says}`: {findings:#?}");
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_index_is_built_anew_and_then_agrees() {
+    let mut app = filled().await;
+    app.run_workers().await;
+    let database = app.database_url().map(str::to_owned);
+    app.stop().await;
+    let folder = app.data_dir().join("index/0");
+    for entry in std::fs::read_dir(folder).expect("the index") {
+        let path = entry.expect("a file").path();
+        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vectors-")) {
+            let mut bytes = std::fs::read(&path).expect("readable");
+            let last = bytes.len() - 1;
+            bytes[last] ^= 0x55;
+            std::fs::write(&path, bytes).expect("written");
+        }
+    }
+    let (is_success, findings) = doctor(app.data_dir(), database.as_deref()).await;
+    let said = findings.iter().any(|(_, verdict, what)| verdict == "warning" && what.contains("built anew"));
+    assert!(is_success && said && findings.len() == 5, "{findings:#?}");
+    app.try_start().await.expect("it starts");
+    assert_agrees(&doctor(app.data_dir(), database.as_deref()).await);
+}
+
+#[tokio::test]
+async fn before_the_first_start_there_is_nothing_to_look_at() {
+    let process = TestProcess::stopped().await;
+    if process.database_url().is_some() {
+        return;
+    }
+    let (is_success, findings) = doctor(&process.data_dir(), None).await;
+    assert!(is_success && findings.len() == 1 && findings[0].1 == "warning", "{findings:#?}");
+    assert!(!process.data_dir().exists(), "looking makes nothing");
+}

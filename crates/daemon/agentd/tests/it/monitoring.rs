@@ -1,0 +1,301 @@
+//! Probes and figures over HTTP.
+
+use std::time::Duration;
+
+use agentd_operations::monitoring::Phase;
+use serde_json::json;
+
+use crate::support::TestApp;
+use crate::support::talk::Talk;
+
+#[tokio::test]
+async fn the_probes_say_how_the_daemon_is() {
+    let app = TestApp::start().await;
+    let health = app.get("/health").send().await.expect_status(200).json();
+    assert_eq!((&health["status"], &health["version"]), (&json!("healthy"), &json!(env!("CARGO_PKG_VERSION"))));
+    assert!(health["uptime_seconds"].is_u64());
+    assert_eq!(app.get("/health/live").send().await.expect_status(200).json()["status"], "alive");
+    assert_eq!(app.get("/health/ready").send().await.expect_status(200).json()["status"], "ready");
+    let public = app.get("/api/health").send().await.expect_status(200).json();
+    assert_eq!(public, json!({"status": "healthy", "bootstrap_mode": true, "version": env!("CARGO_PKG_VERSION")}));
+    let index = app.get("/api/").send().await.expect_status(200).json();
+    assert_eq!(index["name"], "agentd");
+    for (name, path) in index["links"].as_object().expect("links") {
+        let path = path.as_str().expect("a path");
+        let answer = app.get(path).send().await;
+        assert!(answer.status.is_success(), "{name}: {path} answered {}", answer.status);
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_is_away_makes_it_unready_and_not_dead() {
+    let app = TestApp::with_owner().await;
+    app.get("/health/ready").send().await.expect_status(200);
+    app.running().context().db.close().await;
+    // What was found is good for a second.
+    app.get("/health/ready").send().await.expect_status(200);
+    app.clock.advance(Duration::from_secs(1));
+    let answer = app.get("/health/ready").send().await.expect_error(503, "database_unavailable");
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    app.get("/health/live").send().await.expect_status(200);
+    assert_eq!(app.get("/health").send().await.expect_status(200).json()["status"], "degraded");
+    app.get("/api/metrics/prometheus").send().await.expect_status(200);
+}
+
+#[tokio::test]
+async fn a_restore_keeps_requests_out_and_probes_in() {
+    let app = TestApp::with_owner().await;
+    let readiness = app.running().readiness().clone();
+    let guard = readiness.begin_restore().expect("a ready daemon");
+    let answer = app.get("/health/ready").send().await.expect_error(503, "restoring");
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    app.get("/api/agents").send().await.expect_error(503, "restoring");
+    app.post("/api/auth/keys").json(&json!({"name": "x"})).send().await.expect_error(503, "restoring");
+    assert_eq!(app.get("/health").send().await.expect_status(200).json()["status"], "restoring");
+    app.get("/health/live").send().await.expect_status(200);
+    app.get("/api/metrics/prometheus").send().await.expect_status(200);
+    drop(guard);
+    assert_eq!(readiness.phase(), Phase::Ready);
+    app.get("/health/ready").send().await.expect_status(200);
+    app.get("/api/agents").send().await.expect_status(200);
+}
+
+#[tokio::test]
+async fn a_draining_daemon_is_unready() {
+    let app = TestApp::with_owner().await;
+    app.running().readiness().set_draining();
+    app.get("/health/ready").send().await.expect_error(503, "draining");
+    app.get("/health/live").send().await.expect_status(200);
+}
+
+/// The value of a sample, by its name with its labels.
+pub fn value(text: &str, sample: &str) -> Option<f64> {
+    text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' ')?.parse().ok())
+}
+
+pub async fn scrape(app: &TestApp) -> String {
+    app.clock.advance(Duration::from_secs(1));
+    let answer = app.get("/api/metrics/prometheus").anonymous().send().await.expect_status(200);
+    assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    answer.text()
+}
+
+#[tokio::test]
+async fn the_figures_are_there_and_count() {
+    let app = TestApp::with_owner().await;
+    let before = scrape(&app).await;
+    for family in [
+        "svc_tasks_total",
+        "svc_token_usage_total",
+        "svc_active_sessions",
+        "svc_scheduler_jobs_active",
+        "svc_build_info",
+        "svc_queue_depth",
+        "svc_worker_panics_total",
+        "svc_worker_items_total",
+        "svc_worker_failures_total",
+        "svc_worker_last_success_timestamp_seconds",
+        "svc_http_requests_total",
+        "svc_http_request_duration_seconds",
+        "process_resident_memory_bytes",
+        "process_open_fds",
+        "process_start_time_seconds",
+        "process_cpu_seconds_total",
+        "process_max_fds",
+        "svc_disk_bytes",
+        "svc_turns_running",
+        "svc_turn_duration_seconds",
+        "svc_turn_first_token_seconds",
+        "svc_model_calls_total",
+        "svc_model_call_duration_seconds",
+        "svc_tool_calls_total",
+        "svc_tool_call_seconds_total",
+        "svc_tool_call_duration_seconds",
+        "svc_cost_usd_total",
+        "svc_unpriced_calls_total",
+        "svc_budget_used_tokens",
+        "svc_budget_limit_tokens",
+    ] {
+        assert!(before.contains(&format!("# HELP {family} ")), "{family} is missing");
+        assert!(before.contains(&format!("# TYPE {family} ")), "{family} has no type");
+    }
+    assert_eq!(value(&before, "svc_active_sessions"), Some(1.0));
+    assert_eq!(value(&before, "svc_scheduler_jobs_active"), Some(0.0));
+    assert_eq!(value(&before, r#"svc_tasks_total{status="completed"}"#), Some(0.0));
+    assert!(value(&before, "process_resident_memory_bytes").is_some_and(|bytes| bytes > 1e6));
+
+    for _ in 0..3 {
+        app.get("/api/agents").send().await.expect_status(200);
+    }
+    app.get("/api/agents/nobody").send().await.expect_status(404);
+    app.get("/api/agents/somebody").send().await.expect_status(404);
+    app.post("/api/auth/login").json(&json!({"username": "owner", "password": "correct horse"})).send().await;
+    let after = scrape(&app).await;
+    let sample = r#"svc_http_requests_total{route="/api/agents",method="GET",status="2xx"}"#;
+    assert_eq!(value(&after, sample).unwrap_or(0.0) - value(&before, sample).unwrap_or(0.0), 3.0);
+    let template = r#"svc_http_requests_total{route="/api/agents/{name}",method="GET",status="4xx"}"#;
+    assert_eq!(value(&after, template), Some(2.0), "the template, not the path: {after}");
+    assert!(!after.contains("nobody"));
+    assert_eq!(value(&after, "svc_active_sessions"), Some(2.0));
+    let count = r#"svc_http_request_duration_seconds_count{route="/api/agents",method="GET"}"#;
+    assert!(value(&after, count).is_some_and(|count| count >= 3.0));
+}
+
+#[tokio::test]
+async fn a_scrape_is_asked_of_the_database_once_a_second() {
+    let app = TestApp::with_owner().await;
+    let first = scrape(&app).await;
+    app.get("/api/agents").send().await.expect_status(200);
+    let again = app.get("/api/metrics/prometheus").send().await.text();
+    assert_eq!(again, first, "within the second the same text");
+    assert_ne!(scrape(&app).await, first);
+}
+
+#[tokio::test]
+async fn paths_and_methods_from_outside_make_no_new_lines() {
+    let app = TestApp::with_owner().await;
+    scrape(&app).await;
+    for number in 0..50 {
+        app.get(&format!("/made-up/{number}")).send().await.expect_status(200);
+        let method = reqwest::Method::from_bytes(format!("MADE{number}").as_bytes()).expect("a method");
+        app.request(method, "/api/agents").send().await;
+    }
+    let text = scrape(&app).await;
+    assert!(!text.contains("made-up") && !text.contains("MADE"), "{text}");
+    let unmatched = r#"svc_http_requests_total{route="unmatched",method="GET",status="2xx"}"#;
+    assert_eq!(value(&text, unmatched), Some(50.0), "{text}");
+}
+
+/// What strangers may ask for costs no connection to the database once it is known.
+#[tokio::test]
+async fn strangers_ask_the_database_once_a_second() {
+    let app = TestApp::with_owner().await;
+    let ask = async || {
+        app.get("/api/health").anonymous().send().await.expect_status(200);
+        app.get("/api/auth/bootstrap").anonymous().send().await.expect_status(200);
+        app.get("/api/agents").anonymous().send().await.expect_error(401, "missing_credential");
+        app.get("/api/nothing").anonymous().send().await.expect_error(401, "missing_credential");
+        app.post("/api/setup/status").anonymous().send().await.expect_error(401, "missing_credential");
+    };
+    ask().await;
+    // Every connection for reading is taken: who needs one has to wait, and is refused in the end.
+    let db = &app.running().context().db;
+    let readers = if db.dialect() == agentd_store::Dialect::Sqlite { 4 } else { 8 };
+    let mut held = Vec::new();
+    for _ in 0..readers {
+        held.push(db.read().await.expect("a connection"));
+    }
+    ask().await;
+    drop(held);
+    app.clock.advance(Duration::from_secs(1));
+    ask().await;
+}
+
+/// Whichever models are used most: what is shown in all is what was counted in all.
+#[tokio::test]
+async fn tokens_of_many_models_are_counted_once() {
+    let talk = Talk::saying(&["x"]).await;
+    let ask = async |model: String| {
+        talk.exchange(&json!({"content": "hello", "model": model})).await;
+    };
+    let shown = async || {
+        let text = scrape(&talk.app).await;
+        let lines = text.lines().filter(|line| line.starts_with("svc_token_usage_total{"));
+        lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum::<f64>()
+    };
+    // Each call is of 7 and 3 tokens.
+    for model in 0..30 {
+        ask(format!("model-{model:02}")).await;
+    }
+    assert_eq!(shown().await, 300.0);
+    // The least used become the most used, and then others do.
+    for (round, models) in [(1, 20..30), (2, 0..10), (3, 20..30)] {
+        for model in models {
+            for _ in 0..round {
+                ask(format!("model-{model:02}")).await;
+            }
+        }
+        let calls: usize = 30 + (1..=round).map(|round| 10 * round).sum::<usize>();
+        assert_eq!(shown().await, 10.0 * calls as f64, "after round {round}");
+    }
+}
+
+#[tokio::test]
+async fn what_workers_did_is_counted() {
+    let app = TestApp::with_owner().await;
+    let agent = json!({"svc_name": "scout", "user_name": "Owner", "archetype": "assistant"});
+    app.post("/api/agents").json(&agent).send().await.expect_status(201);
+    app.delete("/api/agents/scout").send().await.expect_status(200);
+    let items = r#"svc_worker_items_total{worker="agents.purge"}"#;
+    let success = r#"svc_worker_last_success_timestamp_seconds{worker="agents.purge"}"#;
+    let before = scrape(&app).await;
+    assert_eq!((value(&before, items), value(&before, success)), (Some(0.0), None));
+    app.run_workers().await;
+    let after = scrape(&app).await;
+    assert!(value(&after, items).is_some_and(|items| items >= 1.0), "{after}");
+    let at = value(&after, success).expect("it succeeded");
+    let now = app.running().context().clock.now().as_micros() as f64 / 1e6;
+    assert!((now - at).abs() < 60.0, "{at}");
+    assert_eq!(value(&after, r#"svc_worker_failures_total{worker="agents.purge"}"#), Some(0.0));
+}
+
+/// What the daemon cannot do without is supervised, and says so before anything goes wrong.
+#[tokio::test]
+async fn supervised_tasks_have_a_figure_from_the_start() {
+    let talk = Talk::saying(&["x"]).await;
+    talk.exchange(&json!({"content": "hello"})).await;
+    let text = scrape(&talk.app).await;
+    for task in ["settings.follow", "engine.supervisor"] {
+        assert_eq!(value(&text, &format!("svc_worker_panics_total{{worker=\"{task}\"}}")), Some(0.0), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_machine_does_is_told_with_what_the_daemon_may_use() {
+    let app = TestApp::with_owner().await;
+    let system = app.get("/api/monitoring/system").send().await.expect_status(200).json();
+    for part in ["cpu", "memory", "disk"] {
+        let percent = system[part]["percent"].as_f64().expect("a figure");
+        assert!((0.0..=100.0).contains(&percent), "{part}: {percent}");
+    }
+    assert!(system["cpu"]["cores"].as_f64().expect("a number") > 0.0);
+    for (part, figure) in [("memory", "total_bytes"), ("memory", "process_bytes"), ("disk", "total_bytes")] {
+        assert!(system[part][figure].as_u64().expect("a number") > 0, "{part}.{figure}: {system}");
+    }
+    assert_eq!(system["process"]["pid"], std::process::id());
+    assert_eq!(system["disk"]["path"], app.data_dir().display().to_string());
+    let used = |name: &str| system[name]["used_bytes"].as_u64() <= system[name]["total_bytes"].as_u64();
+    assert!(used("memory") && used("disk"), "{system}");
+}
+
+/// A component without a measurement says so, and keeps the last one it had.
+#[tokio::test]
+async fn latency_of_a_component_is_a_number_from_the_start() {
+    let talk = Talk::saying(&["x"]).await;
+    let health = async || talk.app.get("/api/monitoring/health").send().await.expect_status(200).json();
+    let latencies = |health: &serde_json::Value| -> Vec<(String, f64)> {
+        let components = health["components"].as_array().expect("components");
+        let of = |component: &serde_json::Value| {
+            let latency = component["latency"].as_f64().unwrap_or_else(|| panic!("{component}"));
+            let is_measured = latency > 0.0;
+            assert!(is_measured || component["status"] == "unknown", "{component}");
+            assert!(is_measured || component["message"].is_string(), "{component}");
+            (component["id"].as_str().expect("an id").to_owned(), latency)
+        };
+        components.iter().map(of).collect()
+    };
+    let first = latencies(&health().await);
+    let ids: Vec<&str> = first.iter().map(|(id, _)| id.as_str()).collect();
+    assert_eq!(ids, ["api", "db", "workers", "memory", "ai"]);
+    assert_eq!(first[4].1, 0.0, "no model was called yet");
+    talk.exchange(&json!({"content": "hello"})).await;
+    talk.app.clock.advance(Duration::from_secs(2));
+    let then = latencies(&health().await);
+    assert!(then.iter().all(|(_, latency)| *latency > 0.0), "{then:?}");
+    // What was recorded is stored with its time. Long after the last call its latency is still the last one.
+    talk.app.run_workers().await;
+    talk.app.clock.advance(Duration::from_secs(3_600));
+    let later = health().await;
+    assert_eq!(later["components"][4]["status"], "unknown", "{later}");
+    assert!(latencies(&later)[4].1 > 0.0, "{later}");
+}

@@ -1,0 +1,55 @@
+//! Urls of hooks with a credential in them: of those that send to a url, and of messages to one. The credentials lie in
+//! the vault; where they stood in the config, it says `***`.
+
+use agentd_base::Problems;
+use agentd_core::vault::{SealedUrl, UnknownMask, UrlSecrets};
+use serde_json::{Map, Value};
+
+use super::config::Action;
+use super::{BuiltinAction, Hook, HookType};
+
+impl Hook {
+    /// Where it sends to, as the config says it.
+    #[must_use]
+    pub(crate) fn stored_url(&self) -> Option<&str> {
+        self.config.get(field(self)?).and_then(Value::as_str)
+    }
+}
+
+/// The field that holds a url.
+fn field(hook: &Hook) -> Option<&'static str> {
+    match (hook.hook_type, &hook.action) {
+        (HookType::Http, _) => Some("url"),
+        (HookType::Builtin, Action::Builtin(BuiltinAction::SendToChannel { .. })) => Some("channel"),
+        _ => None,
+    }
+}
+
+/// Takes the credentials out of the url in the config. `before` is the config until now.
+pub(super) fn seal(hook: &mut Hook, before: &Map<String, Value>, problems: &mut Problems) -> UrlSecrets {
+    let usual = match hook.hook_type {
+        HookType::Http => "url",
+        HookType::Builtin => "channel",
+        HookType::Python => return UrlSecrets::new(),
+    };
+    let before_url = before.get(usual).and_then(Value::as_str);
+    let Some((field, given)) = field(hook).and_then(|field| Some((field, hook.stored_url()?))) else {
+        // What it was before goes with it.
+        return before_url
+            .and_then(|before| SealedUrl::new("", Some(before), UnknownMask::Leave).ok())
+            .map_or_else(Vec::new, |sealed| sealed.secrets);
+    };
+    match SealedUrl::new(given, before_url, UnknownMask::Refuse) {
+        Ok(sealed) => {
+            if sealed.shown != given {
+                hook.config.insert(field.to_owned(), Value::from(sealed.shown));
+                hook.action = super::stored_action(hook.hook_type, &hook.config);
+            }
+            sealed.secrets
+        }
+        Err(problem) => {
+            problems.add(format!("config.{field}"), problem);
+            Vec::new()
+        }
+    }
+}

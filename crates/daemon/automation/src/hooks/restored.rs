@@ -1,0 +1,48 @@
+//! Validates hooks that come out of an archive as saving them does.
+
+use agentd_core::runtime::ValidateRestored;
+use agentd_store::{Read, StoreError, Tx};
+use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
+
+use super::model::{Action, Hook, HookChange, MAX_HOOKS};
+use super::store;
+
+/// Validates restored hooks by the rules that they are saved by.
+#[derive(Debug)]
+pub struct ValidateHooks;
+
+impl ValidateRestored for ValidateHooks {
+    fn validate<'t>(&'t self, tx: &'t mut Tx) -> LocalBoxFuture<'t, Result<Option<String>, StoreError>> {
+        find_fault(tx).boxed_local()
+    }
+}
+
+async fn find_fault(read: &mut Read) -> Result<Option<String>, StoreError> {
+    if store::count_hooks(read).await? > MAX_HOOKS {
+        return Ok(Some(format!("it holds more than {MAX_HOOKS} hooks, which is the most that there can be")));
+    }
+    let database = store::find_version(read).await?.database;
+    Ok(store::list_hooks(read, &database).await?.iter().find_map(fault_of))
+}
+
+fn fault_of(hook: &Hook) -> Option<String> {
+    let shown: String = hook.name.chars().take(80).collect::<String>().escape_debug().to_string();
+    if let Action::Broken(problem) = &hook.action {
+        return Some(format!("the hook `{shown}` is not valid: {problem}"));
+    }
+    let is_scoped = hook.agent_name().is_some_and(|name| !name.is_empty());
+    if is_scoped != hook.agent_id.is_some() || (!is_scoped && hook.scope != Hook::GLOBAL) {
+        return Some(format!("the hook `{shown}` is not valid: its scope names no agent, or another one"));
+    }
+    if !(1..=Hook::MOST_RETRIES).contains(&hook.max_retries) {
+        return Some(format!(
+            "the hook `{shown}` is not valid: max_retries is not between 1 and {}",
+            Hook::MOST_RETRIES
+        ));
+    }
+    let again = HookChange { tags: Some(hook.tags.clone()), ..HookChange::default() };
+    let found = again.apply(&mut hook.clone(), |_| None).err()?;
+    let told: Vec<String> = found.iter().map(|problem| format!("{} {}", problem.field, problem.message)).collect();
+    Some(format!("the hook `{shown}` is not valid: {}", told.join("; ")))
+}

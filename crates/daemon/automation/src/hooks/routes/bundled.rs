@@ -1,0 +1,134 @@
+//! Hooks that come with the daemon, and what hooks may listen to.
+
+use std::collections::BTreeMap;
+
+use agentd_core::events::{CATALOGUE, Category};
+use agentd_core::runtime::record_once;
+use agentd_web::{ApiResult, ErrorBody, IdempotencyKey, Json, JsonOrNothing, Path};
+use axum::extract::State;
+use http::StatusCode;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::Answer;
+use super::fields::InstallHook;
+use super::views::HookView;
+use crate::hooks::model::{BUNDLED, BundledHook, Hook, HookType};
+use crate::hooks::service::Hooks;
+
+/// A hook that can be switched on.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BundledHook)]
+pub(super) struct BundledView {
+    id: &'static str,
+    name: &'static str,
+    description: &'static str,
+    event_type: &'static str,
+    hook_type: HookType,
+    #[schema(value_type = Object)]
+    config: Map<String, Value>,
+    #[schema(required, value_type = Option<Object>)]
+    filter_expr: Option<Value>,
+    #[schema(required)]
+    source_code: Option<&'static str>,
+    /// What `config` must be given when it is installed.
+    required: &'static [&'static str],
+    /// How many hooks were made of it and are there.
+    installed: u64,
+}
+
+impl BundledView {
+    fn new(bundled: &'static BundledHook, installed: u64) -> Self {
+        Self {
+            id: bundled.id,
+            name: bundled.name,
+            description: bundled.description,
+            event_type: bundled.event_type,
+            hook_type: bundled.hook_type,
+            config: bundled.config(),
+            filter_expr: bundled.filter_expr(),
+            source_code: bundled.source_code,
+            required: bundled.required,
+            installed,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct BundledHookList {
+    hooks: Vec<BundledView>,
+    total: usize,
+}
+
+/// Hooks that come with the daemon
+#[utoipa::path(get, path = "/api/hooks/bundled", tag = "hooks", responses((status = 200, body = BundledHookList)))]
+pub(super) async fn list_bundled_hooks(State(hooks): State<Hooks>) -> Answer<BundledHookList> {
+    let mut installed: BTreeMap<String, u64> = BTreeMap::new();
+    for id in hooks.list().await?.into_iter().filter_map(|hook| hook.bundled_id) {
+        *installed.entry(id).or_default() += 1;
+    }
+    let view = |bundled| BundledView::new(bundled, installed.get(bundled.id).copied().unwrap_or_default());
+    let hooks: Vec<BundledView> = BUNDLED.iter().map(view).collect();
+    Ok(Json(BundledHookList { total: hooks.len(), hooks }))
+}
+
+/// Make a hook of one that comes with the daemon
+#[utoipa::path(
+    post, path = "/api/hooks/bundled/{id}/install", tag = "hooks", request_body = InstallHook,
+    params(IdempotencyKey),
+    responses(
+        (status = 201, body = HookView),
+        (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody, description = "There are 1,000 hooks already"),
+    ),
+)]
+pub(super) async fn install_bundled_hook(
+    State(hooks): State<Hooks>,
+    once: IdempotencyKey,
+    Path(id): Path<String>,
+    JsonOrNothing(fields): JsonOrNothing<InstallHook>,
+) -> ApiResult<(StatusCode, Json<HookView>)> {
+    let recorder = record_once(&once, StatusCode::CREATED, |hook: &Hook| HookView::from(hook));
+    let hook = hooks.install(&id, fields.into(), recorder).await?;
+    Ok((StatusCode::CREATED, Json(HookView::from(&hook))))
+}
+
+/// What a type of event is about.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct EventTypeView {
+    name: &'static str,
+    category: &'static str,
+    /// When it fires.
+    fires: &'static str,
+    /// The fields of its `data`, with an example each.
+    #[schema(value_type = Object)]
+    data: BTreeMap<&'static str, Value>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct EventTypes {
+    /// The names by category.
+    event_types: BTreeMap<&'static str, Vec<&'static str>>,
+    details: Vec<EventTypeView>,
+}
+
+/// What hooks may listen to
+#[utoipa::path(get, path = "/api/hooks/event-types", tag = "hooks", responses((status = 200, body = EventTypes)))]
+pub(super) async fn list_event_types() -> Answer<EventTypes> {
+    let names = |category: &Category| {
+        let of_category = CATALOGUE.iter().filter(|known| known.category == *category);
+        (category.as_str(), of_category.map(|known| known.name).collect())
+    };
+    let details = CATALOGUE.iter().map(|known| EventTypeView {
+        name: known.name,
+        category: known.category.as_str(),
+        fires: known.fires,
+        data: known
+            .data
+            .iter()
+            .map(|field| (field.name, serde_json::from_str(field.example).unwrap_or_default()))
+            .collect(),
+    });
+    Ok(Json(EventTypes { event_types: Category::ALL.iter().map(names).collect(), details: details.collect() }))
+}

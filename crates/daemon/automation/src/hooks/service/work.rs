@@ -1,0 +1,31 @@
+//! Work for hooks, as it comes of an event or of another hook.
+
+use agentd_base::id::IdGenerator;
+use agentd_store::{StoreError, Tx};
+
+use crate::hooks::model::{ExecutionId, Hook, HookDeliveryId, MAX_DEPTH};
+use crate::hooks::store::deliveries::{self, Added, NewWork};
+use crate::hooks::store::executions;
+
+/// Writes down that a hook is to do something about an event; whether it was not written down before.
+pub(crate) async fn insert_work(
+    tx: &mut Tx,
+    ids: &IdGenerator,
+    hook: &Hook,
+    work: &NewWork<'_>,
+) -> Result<bool, StoreError> {
+    if work.depth > MAX_DEPTH {
+        let reason = format!(
+            "hooks that led to each other's events end after {MAX_DEPTH}: this event came of a chain of {}",
+            work.depth
+        );
+        executions::insert_skipped(tx, &ExecutionId::generate(ids), work, &reason).await
+    } else if hook.is_queued() {
+        let added = deliveries::insert_deliveries(tx, &[(HookDeliveryId::generate(ids), *work)]).await?;
+        Ok(added != Added::default())
+    } else if let Some(reason) = work.given_up {
+        executions::insert_skipped(tx, &ExecutionId::generate(ids), work, reason).await
+    } else {
+        executions::insert_execution(tx, &ExecutionId::generate(ids), work).await
+    }
+}

@@ -1,0 +1,288 @@
+//! Claiming deliveries and executions. Both tables are claimed alike: a row is due at `due_at`, its lease ends at
+//! `due_at`, and whoever holds it is fenced by `owner` and `fence`.
+//!
+//! A claim is driven from the hooks that have something to do, each looked up by index, so that its cost depends on
+//! how many hooks wait and not on how much waits for one of them.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use agentd_base::Timestamp;
+use agentd_base::trace::TraceContext;
+use agentd_store::{Args, Read, Row, StoreError, Tx, args, in_list};
+
+use crate::hooks::model::{HookDeliveryId, HookId};
+
+/// Which of the two queues, each a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum QueueKind {
+    Deliveries,
+    Executions,
+}
+
+impl QueueKind {
+    fn table(self) -> &'static str {
+        match self {
+            Self::Deliveries => "hook_deliveries",
+            Self::Executions => "hook_executions",
+        }
+    }
+
+    /// When what is held was claimed.
+    fn begun_at(self) -> &'static str {
+        match self {
+            Self::Deliveries => "updated_at",
+            Self::Executions => "started_at",
+        }
+    }
+
+    /// What a claim changes besides.
+    fn claimed(self) -> &'static str {
+        match self {
+            Self::Deliveries => "status = 'processing', updated_at = $2",
+            Self::Executions => "status = 'running', started_at = $2",
+        }
+    }
+}
+
+/// What hooks of a higher priority do about an event, others wait for so long.
+const LONGEST_HOLD: Duration = Duration::from_secs(1);
+
+/// What waits for a hook, due now or later.
+#[derive(Debug, Clone)]
+pub(crate) struct Backlog {
+    pub(crate) hook_id: HookId,
+    /// When the first of it is due.
+    pub(crate) due_at: Timestamp,
+    /// When its circuit lets something through, where it is open.
+    pub(crate) open_until: Option<Timestamp>,
+}
+
+/// A row that is held here.
+#[derive(Debug, Clone)]
+pub(crate) struct Claim {
+    pub(crate) id: String,
+    pub(crate) hook_id: HookId,
+    pub(crate) event_id: String,
+    pub(crate) event_type: String,
+    /// The event as JSON.
+    pub(crate) payload: String,
+    pub(crate) depth: u32,
+    /// Where in a trace the event happened, if anywhere.
+    pub(crate) trace: Option<TraceContext>,
+    pub(crate) attempt_count: u32,
+    pub(crate) owner: String,
+    pub(crate) fence: u32,
+}
+
+/// Every hook with something to do: one step for each in the index of what is due. Its order is asked for, since every
+/// other index of hooks leads through all that has ended.
+pub(crate) async fn list_backlogs(read: &mut Read, queue: QueueKind) -> Result<Vec<Backlog>, StoreError> {
+    let sql = format!(
+        "WITH RECURSIVE backlogs (hook_id) AS (\
+         SELECT (SELECT t.hook_id FROM {table} t WHERE t.due_at IS NOT NULL ORDER BY t.hook_id, t.due_at LIMIT 1) \
+         UNION ALL \
+         SELECT (SELECT t.hook_id FROM {table} t WHERE t.due_at IS NOT NULL AND t.hook_id > backlogs.hook_id \
+         ORDER BY t.hook_id, t.due_at LIMIT 1) FROM backlogs WHERE backlogs.hook_id IS NOT NULL) \
+         SELECT backlogs.hook_id AS hook_id, \
+         (SELECT t.due_at FROM {table} t WHERE t.due_at IS NOT NULL AND t.hook_id = backlogs.hook_id \
+         ORDER BY t.due_at LIMIT 1) AS due_at, \
+         (SELECT c.open_until FROM hook_circuits c WHERE c.hook_id = backlogs.hook_id) AS open_until \
+         FROM backlogs WHERE backlogs.hook_id IS NOT NULL",
+        table = queue.table()
+    );
+    let rows = read.fetch_all(sql, args![]).await?;
+    let backlog = |row: &Row| {
+        // What has just ended elsewhere is not due any more.
+        let Some(due_at) = row.get("due_at")? else { return Ok(None) };
+        Ok(Some(Backlog { hook_id: row.get("hook_id")?, due_at, open_until: row.get("open_until")? }))
+    };
+    rows.iter().filter_map(|row| backlog(row).transpose()).collect()
+}
+
+/// Takes up to `limit` of what is due for a hook, the longest due first; not what one of the hooks that go before it
+/// has still to begin, or has just begun.
+pub(crate) async fn claim(
+    tx: &mut Tx,
+    queue: QueueKind,
+    (hook, going_before): (&HookId, &[String]),
+    limit: usize,
+    owner: &str,
+    lease: Duration,
+) -> Result<Vec<Claim>, StoreError> {
+    let now = tx.clock().now();
+    let mut values = args![hook, now, limit, owner, now + lease];
+    let first = if going_before.is_empty() {
+        String::new()
+    } else {
+        let waits = values.push(now - LONGEST_HOLD);
+        format!(
+            "AND NOT EXISTS (SELECT 1 FROM {table} AS earlier WHERE earlier.hook_id IN ({list}) \
+             AND earlier.event_id = {table}.event_id AND earlier.due_at IS NOT NULL \
+             AND ((earlier.owner IS NOT NULL AND earlier.{begun_at} > ${waits}) \
+             OR (earlier.owner IS NULL AND earlier.attempt_count = 0 AND {table}.created_at > ${waits})))",
+            table = queue.table(),
+            begun_at = queue.begun_at(),
+            list = in_list(&mut values, &going_before.iter().map(String::as_str).collect::<Vec<_>>()),
+        )
+    };
+    let sql = format!(
+        "WITH due AS MATERIALIZED (SELECT id FROM {table} WHERE hook_id = $1 AND due_at <= $2 {first} \
+         ORDER BY due_at, id LIMIT $3 {skip_locked}) \
+         UPDATE {table} SET {claimed}, owner = $4, fence = fence + 1, due_at = $5 WHERE id IN (SELECT id FROM due) \
+         RETURNING id, hook_id, event_id, event_type, payload, depth, attempt_count, owner, fence, traceparent",
+        table = queue.table(),
+        claimed = queue.claimed(),
+        skip_locked = tx.dialect().skip_locked(),
+    );
+    let rows = tx.fetch_all(sql, values).await?;
+    let mut claims: Vec<Claim> = rows.iter().map(claimed).collect::<Result<_, StoreError>>()?;
+    claims.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(claims)
+}
+
+/// Takes one row, whatever it waits for.
+pub(crate) async fn claim_one(
+    tx: &mut Tx,
+    queue: QueueKind,
+    id: &str,
+    owner: &str,
+    lease: Duration,
+) -> Result<Option<Claim>, StoreError> {
+    let now = tx.clock().now();
+    let sql = format!(
+        "UPDATE {table} SET {claimed}, owner = $3, fence = fence + 1, due_at = $4 WHERE id = $1 \
+         RETURNING id, hook_id, event_id, event_type, payload, depth, attempt_count, owner, fence, traceparent",
+        table = queue.table(),
+        claimed = queue.claimed(),
+    );
+    tx.fetch_optional(sql, args![id, now, owner, now + lease]).await?.as_ref().map(claimed).transpose()
+}
+
+fn claimed(row: &Row) -> Result<Claim, StoreError> {
+    Ok(Claim {
+        id: row.get("id")?,
+        hook_id: row.get("hook_id")?,
+        event_id: row.get("event_id")?,
+        event_type: row.get("event_type")?,
+        payload: row.get("payload")?,
+        depth: row.get("depth")?,
+        trace: row.trace()?,
+        attempt_count: row.get("attempt_count")?,
+        owner: row.get("owner")?,
+        fence: row.get("fence")?,
+    })
+}
+
+/// Holds it for longer; whether it is still held.
+pub(crate) async fn extend(tx: &mut Tx, queue: QueueKind, claim: &Claim, lease: Duration) -> Result<bool, StoreError> {
+    let until = tx.clock().now() + lease;
+    let sql = format!("UPDATE {} SET due_at = $4 WHERE id = $1 AND owner = $2 AND fence = $3", queue.table());
+    let held = tx.execute(sql, args![&claim.id, &claim.owner, claim.fence, until]).await?;
+    Ok(held == 1)
+}
+
+/// How much waits or is under way, counted up to `limit`.
+pub(crate) async fn count_waiting(read: &mut Read, limit: u64) -> Result<u64, StoreError> {
+    let sql = "SELECT (SELECT COUNT(*) FROM (SELECT 1 AS one FROM hook_deliveries WHERE due_at IS NOT NULL LIMIT $1) d) + \
+               (SELECT COUNT(*) FROM (SELECT 1 AS one FROM hook_executions WHERE due_at IS NOT NULL LIMIT $1) e) AS waiting";
+    read.fetch_one(sql, args![limit]).await?.get("waiting")
+}
+
+/// How much of that is one hook's, counted up to `limit`.
+pub(crate) async fn count_waiting_of(
+    read: &mut Read,
+    queue: QueueKind,
+    hook: &HookId,
+    limit: u64,
+) -> Result<u64, StoreError> {
+    let sql = format!(
+        "SELECT COUNT(*) AS waiting FROM (SELECT 1 AS one FROM {} WHERE hook_id = $1 AND due_at IS NOT NULL LIMIT $2) w",
+        queue.table()
+    );
+    read.fetch_one(sql, args![hook, limit]).await?.get("waiting")
+}
+
+/// Puts a delivery before all else that is due for its hook: what was asked for by hand goes first, also when an
+/// open circuit lets only one through.
+pub(crate) async fn put_first(tx: &mut Tx, hook: &HookId, id: &HookDeliveryId) -> Result<(), StoreError> {
+    let now = tx.clock().now();
+    let sql = "SELECT due_at FROM hook_deliveries WHERE hook_id = $1 AND due_at <= $2 AND id <> $3 \
+               ORDER BY due_at LIMIT 1";
+    if let Some(earliest) = tx.fetch_optional(sql, args![hook, now, id]).await? {
+        let before = earliest.get::<Timestamp>("due_at")? - Duration::from_micros(1);
+        tx.execute("UPDATE hook_deliveries SET due_at = $2 WHERE id = $1", args![id, before]).await?;
+    }
+    Ok(())
+}
+
+/// Lets one through an open circuit that may be tried, and closes it again for the others; whether
+/// it was this caller's to do.
+pub(crate) async fn begin_probe(
+    tx: &mut Tx,
+    hook: &HookId,
+    open_until: Timestamp,
+    lease: Duration,
+) -> Result<bool, StoreError> {
+    let until = tx.clock().now() + lease;
+    let sql = "UPDATE hook_circuits SET open_until = $3 WHERE hook_id = $1 AND open_until = $2";
+    Ok(tx.execute(sql, args![hook, open_until, until]).await? == 1)
+}
+
+/// Which of these hooks have failed last.
+pub(crate) async fn list_circuits(read: &mut Read, hooks: &[&str]) -> Result<HashSet<HookId>, StoreError> {
+    let mut found = HashSet::new();
+    for hooks in hooks.chunks(64) {
+        let mut values = Args::new();
+        let list = in_list(&mut values, hooks);
+        let sql = format!("SELECT hook_id FROM hook_circuits WHERE hook_id IN ({list})");
+        for row in read.fetch_all(sql, values).await? {
+            found.insert(row.get("hook_id")?);
+        }
+    }
+    Ok(found)
+}
+
+/// The receiver is there.
+pub(crate) async fn close_circuit(tx: &mut Tx, hook: &HookId) -> Result<(), StoreError> {
+    tx.execute("DELETE FROM hook_circuits WHERE hook_id = $1", args![hook]).await?;
+    Ok(())
+}
+
+/// Lets an open circuit be tried at once.
+pub(crate) async fn hurry_circuit(tx: &mut Tx, hook: &HookId) -> Result<(), StoreError> {
+    let now = tx.clock().now();
+    let sql = "UPDATE hook_circuits SET open_until = $2 WHERE hook_id = $1 AND open_until > $2";
+    tx.execute(sql, args![hook, now]).await?;
+    Ok(())
+}
+
+/// Counts failures in a row; answers how many there are now, how often the circuit has opened for them, and whether
+/// it is open.
+pub(crate) async fn add_failures(tx: &mut Tx, hook: &HookId, count: u64) -> Result<(u64, u64, bool), StoreError> {
+    let row = tx
+        .fetch_one(
+            "INSERT INTO hook_circuits (hook_id, failures, openings) VALUES ($1, $2, 0) ON CONFLICT (hook_id) \
+             DO UPDATE SET failures = hook_circuits.failures + excluded.failures RETURNING failures, openings, open_until",
+            args![hook, count],
+        )
+        .await?;
+    let open_until: Option<Timestamp> = row.get("open_until")?;
+    Ok((row.get("failures")?, row.get("openings")?, open_until.is_some()))
+}
+
+pub(crate) async fn open_circuit(
+    tx: &mut Tx,
+    hook: &HookId,
+    openings: u64,
+    until: Timestamp,
+) -> Result<(), StoreError> {
+    let sql = "UPDATE hook_circuits SET openings = $2, open_until = $3 WHERE hook_id = $1";
+    tx.execute(sql, args![hook, openings, until]).await?;
+    Ok(())
+}
+
+pub(crate) async fn count_open_circuits(read: &mut Read) -> Result<u64, StoreError> {
+    let sql = "SELECT COUNT(*) AS circuits FROM hook_circuits WHERE open_until IS NOT NULL";
+    read.fetch_one(sql, args![]).await?.get("circuits")
+}

@@ -1,0 +1,94 @@
+//! Why a mail was not sent.
+
+use agentd_base::{DomainError, ErrorKind};
+use agentd_core::settings::SettingsError;
+use agentd_core::vault::VaultError;
+use agentd_net::NetError;
+
+/// Sentences name the server and what it said, never user name or password.
+#[derive(Debug, thiserror::Error)]
+pub enum EmailError {
+    #[error("email is off; set enabled, smtp_host and from_address with PUT /api/settings/email")]
+    Off,
+    #[error("a user name is set for the mail server but no password; set it with PUT /api/settings/email")]
+    NoPassword,
+    #[error("{}", .0)]
+    Refused(NetError),
+    #[error("{}", .0)]
+    Unreachable(NetError),
+    #[error("the connection to {server} broke off {during}")]
+    Lost { server: String, during: &'static str, source: Box<dyn std::error::Error + Send + Sync> },
+    #[error("{server} took too long {during}")]
+    Timeout { server: String, during: &'static str },
+    #[error("{server} does not speak SMTP as expected {during}: {problem}")]
+    Protocol { server: String, during: &'static str, problem: String },
+    #[error(
+        "the protected connection (TLS) to {server} failed: {problem}; check tls, smtp_port and smtp_host in the email settings"
+    )]
+    Tls { server: String, problem: String },
+    #[error("{server} offers no STARTTLS; set tls to implicit, or to none if nobody can listen in between")]
+    NoStarttls { server: String },
+    #[error("{server} offers no way to log in that is known here (PLAIN, LOGIN); check tls, or set username to null")]
+    NoMechanism { server: String },
+    #[error("{server} refused the user name or the password ({code}); check both in the email settings")]
+    Authentication { server: String, code: u16 },
+    #[error("{server} refused the sender {from}: {reply}")]
+    Sender { server: String, from: String, reply: String, for_good: bool },
+    #[error("{server} refused the recipient {to}: {reply}")]
+    Recipient { server: String, to: String, reply: String, for_good: bool },
+    #[error("{server} refused the message: {reply}")]
+    Message { server: String, reply: String, for_good: bool },
+    #[error("{address} cannot be written to: {problem}")]
+    Address { address: String, problem: String },
+    #[error("the mail could not be written")]
+    Writing(#[source] lettre::error::Error),
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
+    Vault(#[from] VaultError),
+}
+
+impl EmailError {
+    /// Whether the other side refused for good; everything else may be mended, by itself or by the
+    /// owner, before the next attempt.
+    pub(super) fn is_for_good(&self) -> bool {
+        match self {
+            Self::Sender { for_good, .. } | Self::Recipient { for_good, .. } | Self::Message { for_good, .. } => {
+                *for_good
+            }
+            Self::Address { .. } | Self::Writing(_) => true,
+            _ => false,
+        }
+    }
+}
+
+impl DomainError for EmailError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Off | Self::NoPassword | Self::Refused(_) => ErrorKind::Unavailable,
+            Self::Writing(_) => ErrorKind::Internal,
+            Self::Settings(error) => error.kind(),
+            Self::Vault(error) => error.kind(),
+            _ => ErrorKind::Upstream,
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Off => "email_off",
+            Self::NoPassword => "email_password_missing",
+            Self::Refused(error) | Self::Unreachable(error) => error.code(),
+            Self::Lost { .. } => "email_connection_lost",
+            Self::Timeout { .. } => "email_timeout",
+            Self::Protocol { .. } => "email_protocol",
+            Self::Tls { .. } | Self::NoStarttls { .. } => "email_tls_failed",
+            Self::NoMechanism { .. } | Self::Authentication { .. } => "email_authentication_failed",
+            Self::Sender { .. } => "email_sender_refused",
+            Self::Recipient { .. } | Self::Address { .. } => "email_recipient_refused",
+            Self::Message { .. } => "email_message_refused",
+            Self::Writing(_) => "internal_error",
+            Self::Settings(error) => error.code(),
+            Self::Vault(error) => error.code(),
+        }
+    }
+}

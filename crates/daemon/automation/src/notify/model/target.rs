@@ -1,0 +1,197 @@
+//! Where a message goes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use agentd_core::settings::{CHANNEL_PLATFORMS, is_mailbox};
+use url::Url;
+
+const MAX_PLATFORM: usize = 32;
+const MAX_CHANNEL: usize = 2048;
+
+/// Where a message goes: `email:<address>`, `webhook:<url>`, `push:` or `<platform>:<channel>`. `email:` alone goes to
+/// the address in the profile, `push:` to every device that is woken, `push:<id>` to one. Whether the platform is set
+/// up is asked when a target is stored ([`Notify::fault_of`](crate::notify::Notify::fault_of)), and shows when the
+/// message is sent.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Target {
+    Email(String),
+    Webhook(Url),
+    Push(String),
+    Channel { platform: String, channel: String },
+}
+
+/// What is wrong with a text that should be a target.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("must be email:<address>, webhook:<http(s) url>, push:, or <platform>:<channel>: {problem}")]
+pub struct TargetError {
+    problem: &'static str,
+}
+
+impl Target {
+    pub const EMAIL: &'static str = "email";
+    pub const WEBHOOK: &'static str = "webhook";
+    pub const PUSH: &'static str = "push";
+
+    /// What stands before the colon.
+    #[must_use]
+    pub fn platform(&self) -> &str {
+        match self {
+            Self::Email(_) => Self::EMAIL,
+            Self::Webhook(_) => Self::WEBHOOK,
+            Self::Push(_) => Self::PUSH,
+            Self::Channel { platform, .. } => platform,
+        }
+    }
+
+    /// Why nothing will ever be sent there.
+    #[must_use]
+    pub fn fault(&self) -> Option<String> {
+        match self {
+            Self::Email(_) | Self::Webhook(_) | Self::Push(_) => None,
+            Self::Channel { platform, .. } if CHANNEL_PLATFORMS.contains(&platform.as_str()) => None,
+            Self::Channel { platform, .. } if ["http", "https"].contains(&platform.as_str()) => {
+                Some("is a url; write webhook:<url>".to_owned())
+            }
+            Self::Channel { platform, .. } => Some(format!(
+                "must be email:<address>, webhook:<url>, push:, or <platform>:<channel> with one of {}; there is no `{platform}`",
+                CHANNEL_PLATFORMS.join(", ")
+            )),
+        }
+    }
+
+    /// Without what an address may keep secret: of a url only the scheme and the host.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        format!("{}:{}", self.platform(), shown_channel(self.platform(), self.channel()))
+    }
+
+    /// What stands behind the colon.
+    #[must_use]
+    pub fn channel(&self) -> &str {
+        match self {
+            Self::Email(address) => address,
+            Self::Webhook(url) => url.as_str(),
+            Self::Push(device) => device,
+            Self::Channel { channel, .. } => channel,
+        }
+    }
+}
+
+impl FromStr for Target {
+    type Err = TargetError;
+
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        let problem = |problem| Err(TargetError { problem });
+        let Some((platform, channel)) = text.split_once(':') else { return problem("there is no colon in it") };
+        match platform {
+            // The owner, by the address in the profile.
+            Self::EMAIL if channel.is_empty() => return Ok(Self::Email(String::new())),
+            Self::PUSH if channel.is_empty() => return Ok(Self::Push(String::new())),
+            _ => {}
+        }
+        if channel.is_empty() || channel.len() > MAX_CHANNEL || channel.chars().any(char::is_control) {
+            return problem("what follows the colon is empty, too long, or has control characters");
+        }
+        match platform {
+            Self::EMAIL if is_mailbox(channel) => Ok(Self::Email(channel.to_owned())),
+            Self::EMAIL => problem("what follows `email:` is no address"),
+            Self::WEBHOOK => match Url::parse(channel) {
+                Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(Self::Webhook(url)),
+                _ => problem("what follows `webhook:` is no http(s) url"),
+            },
+            Self::PUSH if is_device(channel) => Ok(Self::Push(channel.to_owned())),
+            Self::PUSH => problem("what follows `push:` is no id of a device"),
+            _ if is_platform(platform) => {
+                Ok(Self::Channel { platform: platform.to_owned(), channel: channel.to_owned() })
+            }
+            _ => problem("a platform has a lower-case letter, then letters, digits and `_`, at most 32"),
+        }
+    }
+}
+
+fn is_device(text: &str) -> bool {
+    text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+fn is_platform(text: &str) -> bool {
+    text.len() <= MAX_PLATFORM
+        && text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+/// With the whole address: what [`FromStr`] reads again.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.platform(), self.channel())
+    }
+}
+
+/// Without what an address may keep secret.
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown())
+    }
+}
+
+/// A channel as it may be shown: of a url only the scheme and the host, for user, path and query may hold a
+/// token.
+pub(crate) fn shown_channel(platform: &str, channel: &str) -> String {
+    match Url::parse(channel) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") => url.origin().ascii_serialization(),
+        _ if platform == Target::WEBHOOK => "?".to_owned(),
+        _ => channel.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn targets_are_read_and_refused() {
+        for good in [
+            "email:a@b.co",
+            "email:you@localhost",
+            "email:",
+            "push:",
+            "push:push_0123",
+            "webhook:https://x.example/a?b=c",
+            "slack:#general",
+            "google_chat:spaces/A:b",
+        ] {
+            assert_eq!(good.parse::<Target>().map(|target| target.to_string()), Ok(good.to_owned()));
+        }
+        for bad in
+            ["", "email", "email:x", "webhook:ftp://x", "webhook:x", "Slack:#x", "1x:y", "slack:a\nb", "push: ", ":x"]
+        {
+            assert!(bad.parse::<Target>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_secret_of_a_webhook_is_not_shown() {
+        let target: Target = "webhook:https://user:pass@hooks.example:8443/T0/secret?token=x".parse().unwrap();
+        assert_eq!(format!("{target:?}"), "webhook:https://hooks.example:8443");
+        for (target, shown) in [
+            ("slack:https://hooks.example/services/T0/secret", "slack:https://hooks.example"),
+            ("slack:#general", "slack:#general"),
+            ("teams:19:abc@thread.v2", "teams:19:abc@thread.v2"),
+            ("google_chat:spaces/A:b", "google_chat:spaces/A:b"),
+            ("email:a@b.co", "email:a@b.co"),
+        ] {
+            assert_eq!(target.parse::<Target>().unwrap().shown(), shown);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_read_reads_back(text in "\\PC{0,60}", platform in "(email|webhook|push|slack|[a-zA-Z0-9_]{0,8})") {
+            if let Ok(target) = format!("{platform}:{text}").parse::<Target>() {
+                prop_assert_eq!(target.to_string().parse::<Target>(), Ok(target));
+            }
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Taking messages, showing them, trying them again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_base::{FieldProblem, Page};
+use agentd_core::runtime::{AppContext, WorkQueue};
+use agentd_core::settings::{CHANNEL_PLATFORMS, FindsNamed, ProactiveSettings, Section, Settings, is_mailbox};
+use agentd_core::vault::{Vault, names_in_url, open_url};
+use agentd_store::{NewEvent, Read, Recorder, StoreError, Tx};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+
+use super::email::{Email, EmailOptions};
+use super::enqueue::{self, QUEUE, add_item};
+use super::error::NotifyError;
+use super::model::{
+    DEFAULT_ATTEMPTS, Notification, NotificationId, NotificationStatus, StoredNotification, Target, shown_channel,
+};
+use super::push::Push;
+use super::store;
+use super::transport::{DeliveryFailure, Transport, Transports};
+use super::webhook::Webhook;
+
+const AT_ONCE: usize = 4;
+
+/// A test is answered while somebody waits for it.
+const TEST_LIMIT: Duration = Duration::from_secs(20);
+
+/// What compose decides.
+#[derive(Debug, Clone)]
+pub struct NotifyOptions {
+    /// Certificates (DER) that mail servers may be vouched for by, besides those of the machine.
+    pub extra_tls_roots: Vec<Vec<u8>>,
+    /// How long one e-mail may take, from the lookup of the server to its last word; no push message takes longer.
+    pub email_time_limit: Duration,
+    /// Where the daemon is reached, `https://` or `http://`.
+    pub base_url: String,
+}
+
+struct Inner {
+    context: AppContext,
+    vault: Vault,
+    settings: Settings,
+    email: Arc<Email>,
+    push: Push,
+    transports: Transports,
+    queue: WorkQueue,
+}
+
+/// Durable sending. Cheap to clone.
+#[derive(Clone)]
+pub struct Notify(Arc<Inner>);
+
+impl std::fmt::Debug for Notify {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Notify").field("queue", &self.0.queue).finish_non_exhaustive()
+    }
+}
+
+impl Notify {
+    /// With the transports `email`, `webhook` and `push`.
+    #[must_use]
+    pub fn new(context: &AppContext, settings: Settings, options: NotifyOptions) -> Self {
+        let (webhook, vault) = (Webhook::new(settings.clone(), context.clock.clone()), settings.vault().clone());
+        let push = Push::new(context, settings.clone(), options.base_url, options.email_time_limit);
+        let options = EmailOptions { extra_tls_roots: options.extra_tls_roots, time_limit: options.email_time_limit };
+        let email = Arc::new(Email::new(settings.clone(), context.clock.clone(), options));
+        let notify = Self(Arc::new(Inner {
+            context: context.clone(),
+            vault,
+            settings,
+            email: Arc::clone(&email),
+            push: push.clone(),
+            transports: Transports::default(),
+            queue: WorkQueue::new(context, QUEUE, AT_ONCE),
+        }));
+        notify.register(email);
+        notify.register(Arc::new(webhook));
+        notify.register(Arc::new(push));
+        notify
+    }
+
+    /// Adds a way to send; one that is there for the same platform is replaced.
+    pub fn register(&self, transport: Arc<dyn Transport>) {
+        self.0.transports.register(transport);
+    }
+
+    /// Whether messages can go through this, set up or not.
+    #[must_use]
+    pub fn knows_platform(&self, platform: &str) -> bool {
+        CHANNEL_PLATFORMS.contains(&platform) || self.0.transports.find(platform).is_ok()
+    }
+
+    /// Why nothing would be sent there as things stand. For who stores a target: one that is stored stays, and what is
+    /// sent there waits for its platform.
+    #[must_use]
+    pub fn fault_of(&self, target: &Target) -> Option<String> {
+        let Target::Channel { platform, .. } = target else { return None };
+        let is_set_up = || match CHANNEL_PLATFORMS.contains(&platform.as_str()) {
+            true => self.0.settings.is_platform_on(platform),
+            false => self.0.transports.find(platform).is_ok(),
+        };
+        target.fault().or_else(|| {
+            (!is_set_up()).then(|| {
+                format!(
+                    "names the platform `{platform}`, which is not set up; set it up and turn it on with PUT \
+                     /api/channels/settings, or take email:<address> or webhook:<url>"
+                )
+            })
+        })
+    }
+
+    /// The devices that are woken.
+    #[must_use]
+    pub fn push(&self) -> &Push {
+        &self.0.push
+    }
+
+    pub(super) fn context(&self) -> &AppContext {
+        &self.0.context
+    }
+
+    pub(super) fn transports(&self) -> &Transports {
+        &self.0.transports
+    }
+
+    pub(super) fn queue(&self) -> &WorkQueue {
+        &self.0.queue
+    }
+
+    /// Takes a message: it is sent once `tx` has committed, and never if it does not. Where one
+    /// with the same idempotency key is kept, that one is answered.
+    ///
+    /// # Errors
+    /// `BodyTooLarge`, before anything was written; or what the database refuses.
+    pub async fn enqueue(&self, tx: &mut Tx, new: &Notification) -> Result<NotificationId, NotifyError> {
+        enqueue::enqueue(tx, &self.0.context.ids, &self.0.vault, new).await
+    }
+
+    /// Where a message goes, with the credentials in its url.
+    pub(super) async fn opened_channel(&self, message: &StoredNotification) -> Result<String, DeliveryFailure> {
+        if names_in_url(&message.channel).is_empty() {
+            return Ok(message.channel.clone());
+        }
+        let scope = store::secret_scope(&message.id);
+        let mut read = self.0.context.db.read().await.map_err(|error| DeliveryFailure::later(error.to_string()))?;
+        let opened = open_url(&mut read, &self.0.vault, &scope, &message.channel).await;
+        let opened = opened.map_err(|error| DeliveryFailure::later(error.to_string()))?;
+        opened.map_err(DeliveryFailure::for_good)
+    }
+
+    /// The newest first, and how many there are.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn list(
+        &self,
+        status: Option<NotificationStatus>,
+        platform: Option<&str>,
+        page: Page,
+    ) -> Result<(Vec<StoredNotification>, u64), NotifyError> {
+        Ok(store::list_notifications(&mut self.0.context.db.read().await?, status, platform, page).await?)
+    }
+
+    /// # Errors
+    /// `NotFound`, or what the database refuses.
+    pub async fn get(&self, id: &NotificationId) -> Result<StoredNotification, NotifyError> {
+        let found = store::find_notification(&mut self.0.context.db.read().await?, id).await?;
+        found.ok_or(NotifyError::NotFound)
+    }
+
+    /// What became of messages, by the idempotency keys that they were enqueued with, with the last error. Those
+    /// that are not kept any more are left out.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn outcomes(
+        &self,
+        read: &mut Read,
+        keys: &[String],
+    ) -> Result<BTreeMap<String, (NotificationStatus, Option<String>)>, NotifyError> {
+        Ok(store::outcomes_by_key(read, keys).await?)
+    }
+
+    /// Takes back that a message was sent: its platform says later that it did not arrive. It is a dead letter then, once,
+    /// and may be tried again as any. `reference`: what the platform knows it by. Answers whether there was one.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn note_undelivered(
+        &self,
+        tx: &mut Tx,
+        platform: &str,
+        reference: &str,
+        error: &str,
+    ) -> Result<bool, StoreError> {
+        let Some(message) = store::find_sent(tx, platform, reference).await? else { return Ok(false) };
+        let is_first = store::update_undelivered(tx, &message.id, error).await?;
+        if is_first {
+            emit_ended(tx, &message, message.attempt_count, Err(error)).await?;
+        }
+        Ok(is_first)
+    }
+
+    /// Tries a dead letter again, with its attempts allowed anew.
+    ///
+    /// # Errors
+    /// `NotFound`; `NotDead` in any other state; or what the database refuses.
+    pub async fn retry(
+        &self,
+        id: NotificationId,
+        recorder: Recorder<StoredNotification>,
+    ) -> Result<StoredNotification, NotifyError> {
+        let work = async move |tx: &mut Tx| {
+            let found = store::find_notification(tx, &id).await?.ok_or(NotifyError::NotFound)?;
+            if found.status != NotificationStatus::DeadLetter {
+                return Err(NotifyError::NotDead { status: found.status.as_str() });
+            }
+            let item = store::find_item_id(tx, &id).await?.ok_or(NotifyError::NotFound)?;
+            if !tx.retry_dead_letter(&item).await? {
+                add_item(tx, &id, DEFAULT_ATTEMPTS).await?;
+            }
+            store::update_retried(tx, &id).await?;
+            let retried = store::find_notification(tx, &id).await?.ok_or(NotifyError::NotFound)?;
+            recorder.record(tx, &retried).await?;
+            Ok(retried)
+        };
+        self.0.context.db.write(work).await
+    }
+
+    /// Sends a mail at once with the present settings, to the owner where nobody is named, and answers when the server has taken it.
+    ///
+    /// # Errors
+    /// `Invalid` address, or an `EmailError` that says what failed.
+    pub async fn send_test_email(&self, to: Option<&str>, recorder: Recorder<()>) -> Result<(), NotifyError> {
+        let owner = self.0.email.owner();
+        let to = to.unwrap_or(&owner);
+        if !is_mailbox(to) {
+            let message = match to {
+                "" => "is required, because the profile has no email",
+                _ => "must be an address such as name@example.org",
+            };
+            let message = message.to_owned();
+            return Err(NotifyError::Invalid(vec![FieldProblem { field: "to".to_owned(), message }]));
+        }
+        self.0.email.send_test(to, &self.0.context.ids, TEST_LIMIT).await?;
+        self.0.context.db.write(async move |tx: &mut Tx| Ok::<_, StoreError>(recorder.record(tx, &()).await?)).await?;
+        Ok(())
+    }
+
+    /// Waits until nothing is on its way any more, at most for `limit`. What is cut off then is
+    /// sent again after its lease.
+    pub async fn drain(&self, limit: Duration) {
+        self.0.queue.drain(limit).await;
+    }
+}
+
+impl FindsNamed for Notify {
+    fn named_by(&self) -> (&'static str, &'static str) {
+        (ProactiveSettings::NAME, "delivery")
+    }
+
+    fn problem<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Option<String>> {
+        // What is no target at all, the settings say themselves.
+        let fault = name.parse().ok().and_then(|target| self.fault_of(&target));
+        std::future::ready(fault).boxed()
+    }
+}
+
+/// What is told of a message besides how it ended.
+fn event_data(message: &StoredNotification, attempts: u32) -> Value {
+    json!({
+        "notification_id": message.id,
+        "platform": message.platform,
+        "channel": shown_channel(&message.platform, &message.channel),
+        "subject": message.subject,
+        "format": message.format,
+        "attempts": attempts,
+    })
+}
+
+/// Tells the hooks how a message ended.
+pub(super) async fn emit_ended(
+    tx: &mut Tx,
+    message: &StoredNotification,
+    attempts: u32,
+    outcome: Result<Option<&str>, &str>,
+) -> Result<(), StoreError> {
+    let mut data = event_data(message, attempts);
+    let event_type = match outcome {
+        Ok(reference) => {
+            data["reference"] = json!(reference);
+            "channel.message.sent"
+        }
+        Err(error) => {
+            data["error"] = json!(error);
+            "channel.message.failed"
+        }
+    };
+    let mut event = NewEvent::new(event_type, data);
+    event.agent.clone_from(&message.agent);
+    tx.emit(event).await?;
+    Ok(())
+}

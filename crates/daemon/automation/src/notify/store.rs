@@ -1,0 +1,239 @@
+//! Rows of notifications.
+
+use std::collections::BTreeMap;
+
+use agentd_base::{Page, Timestamp};
+use agentd_core::vault::Vault;
+use agentd_store::{Args, ItemId, Read, Row, StoreError, Tx, args, in_list};
+
+use super::model::{
+    MessageFormat, Notification, NotificationId, NotificationStatus, StoredNotification, is_hook_key, one_line,
+};
+
+const COLUMNS: &str = "id, idempotency_key, platform, channel, agent, subject, body, format, details, status, \
+                       attempt_count, next_attempt_at, reference, error, created_at, updated_at";
+
+fn notification(row: &Row) -> Result<StoredNotification, StoreError> {
+    let (format, status): (String, String) = (row.get("format")?, row.get("status")?);
+    let key: Option<String> = row.get("idempotency_key")?;
+    Ok(StoredNotification {
+        id: row.get("id")?,
+        platform: row.get("platform")?,
+        channel: row.get("channel")?,
+        agent: row.get("agent")?,
+        is_of_hook: is_hook_key(key.as_deref()),
+        subject: row.get("subject")?,
+        body: row.get("body")?,
+        // The schema lets nothing else in.
+        format: MessageFormat::parse(&format).unwrap_or_default(),
+        details: row.get::<Option<String>>("details")?.and_then(|text| serde_json::from_str(&text).ok()),
+        status: NotificationStatus::parse(&status).unwrap_or(NotificationStatus::DeadLetter),
+        attempt_count: row.get("attempt_count")?,
+        next_attempt_at: row.get("next_attempt_at")?,
+        reference: row.get("reference")?,
+        error: row.get("error")?,
+        created_at: row.get("created_at")?,
+        updated_at: row.get("updated_at")?,
+    })
+}
+
+pub(super) async fn find_id_by_key(read: &mut Read, key: &str) -> Result<Option<NotificationId>, StoreError> {
+    let row = read.fetch_optional("SELECT id FROM notifications WHERE idempotency_key = $1", args![key]).await?;
+    row.map(|row| row.get("id")).transpose()
+}
+
+/// What became of the messages with these idempotency keys, by key, with the last error.
+pub(super) async fn outcomes_by_key(
+    read: &mut Read,
+    keys: &[String],
+) -> Result<BTreeMap<String, (NotificationStatus, Option<String>)>, StoreError> {
+    let mut found = BTreeMap::new();
+    for keys in keys.chunks(64) {
+        let mut values = Args::new();
+        let list = in_list(&mut values, keys);
+        let sql = format!("SELECT idempotency_key, status, error FROM notifications WHERE idempotency_key IN ({list})");
+        for row in read.fetch_all(sql, values).await? {
+            let status: String = row.get("status")?;
+            let status = NotificationStatus::parse(&status).unwrap_or(NotificationStatus::DeadLetter);
+            found.insert(row.get("idempotency_key")?, (status, row.get("error")?));
+        }
+    }
+    Ok(found)
+}
+
+/// The vault's scope for the credentials in the url that a message goes to.
+pub(super) fn secret_scope(id: &NotificationId) -> String {
+    format!("notifications.{id}")
+}
+
+/// Whether it was added: not when its idempotency key is taken. `channel` is that of its target without credentials.
+pub(super) async fn insert_notification(
+    tx: &mut Tx,
+    id: &NotificationId,
+    new: &Notification,
+    channel: &str,
+) -> Result<bool, StoreError> {
+    let now = tx.clock().now();
+    let added = tx
+        .execute(
+            "INSERT INTO notifications (id, idempotency_key, item_id, platform, channel, agent, subject, body, format, \
+             details, status, attempt_count, next_attempt_at, created_at, updated_at) \
+             VALUES ($1, $2, '', $3, $4, $5, $6, $7, $8, $9, 'pending', 0, $10, $10, $10) \
+             ON CONFLICT (idempotency_key) DO NOTHING",
+            args![
+                id,
+                new.idempotency_key.as_deref(),
+                new.target.platform(),
+                channel,
+                new.agent.as_deref(),
+                one_line(&new.subject),
+                // PostgreSQL's text has no place for it.
+                new.body.replace('\0', "\u{fffd}"),
+                new.format.as_str(),
+                new.details.as_ref().map(ToString::to_string),
+                now
+            ],
+        )
+        .await?;
+    Ok(added == 1)
+}
+
+pub(super) async fn update_item(tx: &mut Tx, id: &NotificationId, item: &ItemId) -> Result<(), StoreError> {
+    tx.execute("UPDATE notifications SET item_id = $2 WHERE id = $1", args![id, item]).await?;
+    Ok(())
+}
+
+pub(super) async fn find_notification(
+    read: &mut Read,
+    id: &NotificationId,
+) -> Result<Option<StoredNotification>, StoreError> {
+    let row = read.fetch_optional(format!("SELECT {COLUMNS} FROM notifications WHERE id = $1"), args![id]).await?;
+    row.as_ref().map(notification).transpose()
+}
+
+pub(super) async fn find_item_id(read: &mut Read, id: &NotificationId) -> Result<Option<ItemId>, StoreError> {
+    let row = read.fetch_optional("SELECT item_id FROM notifications WHERE id = $1", args![id]).await?;
+    row.map(|row| row.get("item_id")).transpose()
+}
+
+/// The newest first, and how many there are.
+pub(super) async fn list_notifications(
+    read: &mut Read,
+    status: Option<NotificationStatus>,
+    platform: Option<&str>,
+    page: Page,
+) -> Result<(Vec<StoredNotification>, u64), StoreError> {
+    let mut args = Args::new();
+    let wanted = [("status", status.map(NotificationStatus::as_str)), ("platform", platform)];
+    let conditions: Vec<String> =
+        wanted.into_iter().filter_map(|(column, value)| Some(format!("{column} = ${}", args.push(value?)))).collect();
+    let condition = if conditions.is_empty() { String::new() } else { format!("WHERE {}", conditions.join(" AND ")) };
+    let sql = format!("SELECT COUNT(*) AS total FROM notifications {condition}");
+    let total = read.fetch_one(sql, args.clone()).await?.get("total")?;
+    let (limit, offset) = (args.push(page.limit), args.push(page.offset));
+    let sql = format!(
+        "SELECT {COLUMNS} FROM notifications {condition} ORDER BY created_at DESC, id DESC LIMIT ${limit} OFFSET ${offset}"
+    );
+    let rows = read.fetch_all(sql, args).await?;
+    Ok((rows.iter().map(notification).collect::<Result<_, _>>()?, total))
+}
+
+pub(super) async fn update_sent(
+    tx: &mut Tx,
+    id: &NotificationId,
+    attempt: u32,
+    reference: Option<&str>,
+) -> Result<(), StoreError> {
+    let now = tx.clock().now();
+    tx.execute(
+        "UPDATE notifications SET status = 'sent', attempt_count = $2, next_attempt_at = NULL, reference = $3, \
+         error = NULL, updated_at = $4 WHERE id = $1",
+        args![id, attempt, reference, now],
+    )
+    .await?;
+    Ok(())
+}
+
+/// After a failed attempt: pending again at `next_attempt_at`, or a dead letter without one.
+pub(super) async fn update_failed(
+    tx: &mut Tx,
+    id: &NotificationId,
+    attempt: u32,
+    error: &str,
+    next_attempt_at: Option<Timestamp>,
+) -> Result<(), StoreError> {
+    let status = match next_attempt_at {
+        Some(_) => NotificationStatus::Pending,
+        None => NotificationStatus::DeadLetter,
+    };
+    let now = tx.clock().now();
+    tx.execute(
+        "UPDATE notifications SET status = $2, attempt_count = $3, next_attempt_at = $4, error = $5, updated_at = $6 \
+         WHERE id = $1",
+        args![id, status.as_str(), attempt, next_attempt_at, error, now],
+    )
+    .await?;
+    Ok(())
+}
+
+/// The message that a platform knows by this, as long as it counts as sent.
+pub(super) async fn find_sent(
+    read: &mut Read,
+    platform: &str,
+    reference: &str,
+) -> Result<Option<StoredNotification>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM notifications WHERE platform = $1 AND reference = $2 AND status = 'sent' LIMIT 1"
+    );
+    read.fetch_optional(sql, args![platform, reference]).await?.as_ref().map(notification).transpose()
+}
+
+/// A sent message that did not arrive becomes a dead letter; whether it still counted as sent.
+pub(super) async fn update_undelivered(tx: &mut Tx, id: &NotificationId, error: &str) -> Result<bool, StoreError> {
+    let now = tx.clock().now();
+    let sql = "UPDATE notifications SET status = 'dead_letter', error = $2, updated_at = $3 WHERE id = $1 AND \
+               status = 'sent'";
+    Ok(tx.execute(sql, args![id, error, now]).await? == 1)
+}
+
+/// A dead letter that is to be tried again; the last error stays to be seen.
+pub(super) async fn update_retried(tx: &mut Tx, id: &NotificationId) -> Result<(), StoreError> {
+    let now = tx.clock().now();
+    tx.execute(
+        "UPDATE notifications SET status = 'pending', attempt_count = 0, next_attempt_at = $2, updated_at = $2 \
+         WHERE id = $1",
+        args![id, now],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Pending ones that nothing has happened to since `before`, the oldest first.
+pub(super) async fn list_stale(
+    read: &mut Read,
+    before: Timestamp,
+    limit: u32,
+) -> Result<Vec<(NotificationId, ItemId)>, StoreError> {
+    let sql = "SELECT id, item_id FROM notifications WHERE status = 'pending' AND updated_at < $1 \
+               ORDER BY created_at, id LIMIT $2";
+    let rows = read.fetch_all(sql, args![before, limit]).await?;
+    rows.iter().map(|row| Ok((row.get("id")?, row.get("item_id")?))).collect()
+}
+
+/// What ended before `before`, the longest ago first.
+pub(super) async fn list_ended(
+    read: &mut Read,
+    before: Timestamp,
+    limit: u32,
+) -> Result<Vec<(NotificationId, ItemId)>, StoreError> {
+    let sql = "SELECT id, item_id FROM notifications WHERE status <> 'pending' AND updated_at < $1 \
+               ORDER BY updated_at LIMIT $2";
+    let rows = read.fetch_all(sql, args![before, limit]).await?;
+    rows.iter().map(|row| Ok((row.get("id")?, row.get("item_id")?))).collect()
+}
+
+pub(super) async fn delete_notification(tx: &mut Tx, id: &NotificationId) -> Result<(), StoreError> {
+    Vault::clear_scope(tx, &secret_scope(id)).await?;
+    tx.execute("DELETE FROM notifications WHERE id = $1", args![id]).await?;
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! `webhook:<url>`: a message as JSON by POST.
+//!
+//! The body has the form of an event: `{id, type: "notification", timestamp, data: {subject, body,
+//! format}}`; of the format `json`, `data.body` is the value itself. The headers `X-Svc-Event`,
+//! `X-Svc-Delivery` (the id, the same in every attempt) and `X-Svc-Timestamp` (seconds) go with it.
+
+use std::time::Duration;
+
+use agentd_base::{Clock, trace};
+use agentd_core::settings::Settings;
+use agentd_net::{GuardedClient, NetError, Trust, retry_after};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use serde_json::{Value, json};
+use url::Url;
+
+use super::model::{MessageFormat, Target, shown_channel};
+use super::transport::{Delivered, DeliveryFailure, Outgoing, Retry, Transport};
+
+const TIME_LIMIT: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub(super) struct Webhook {
+    settings: Settings,
+    clock: Clock,
+    owner: GuardedClient,
+    steered: GuardedClient,
+}
+
+impl Webhook {
+    pub(super) fn new(settings: Settings, clock: Clock) -> Self {
+        let client = |trust| GuardedClient::new(settings.policy(), trust);
+        Self { owner: client(Trust::Owner), steered: client(Trust::Steered), settings, clock }
+    }
+
+    /// The client for a message, as the settings allow it now.
+    fn client(&self, message: &Outgoing) -> &GuardedClient {
+        let is_public_only = message.is_of_hook && !self.settings.security().private_hook_targets;
+        if is_public_only { &self.steered } else { &self.owner }
+    }
+
+    async fn post(&self, message: &Outgoing) -> Result<Delivered, DeliveryFailure> {
+        // It was read from a target, so it is one.
+        let url =
+            Url::parse(&message.channel).map_err(|_| DeliveryFailure::for_good("the webhook has no valid url"))?;
+        let host = shown_channel(Target::WEBHOOK, &message.channel);
+        // A refusal too is tried again: the owner may permit the address meanwhile.
+        let failed = |error: NetError| DeliveryFailure::later(error.to_string());
+        let request = self.client(message).request(Method::POST, url).map_err(failed)?;
+        let request = request.headers(headers(message)).body(body(message).to_string()).timeout(TIME_LIMIT);
+        let response = request.send().await.map_err(failed)?;
+        let asked_for = retry_after(response.headers(), Some(self.clock.now()));
+        classify(&host, response.status(), asked_for)
+    }
+}
+
+impl Transport for Webhook {
+    fn platform(&self) -> &'static str {
+        Target::WEBHOOK
+    }
+
+    fn deliver<'a>(&'a self, message: &'a Outgoing) -> BoxFuture<'a, Result<Delivered, DeliveryFailure>> {
+        self.post(message).boxed()
+    }
+}
+
+fn body(message: &Outgoing) -> Value {
+    let text = || Value::from(message.body.as_str());
+    let content = match message.format {
+        MessageFormat::Json => serde_json::from_str(&message.body).unwrap_or_else(|_| text()),
+        _ => text(),
+    };
+    json!({
+        "id": message.id,
+        "type": "notification",
+        "timestamp": message.created_at,
+        "data": {"subject": message.subject, "body": content, "format": message.format},
+    })
+}
+
+fn headers(message: &Outgoing) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(HeaderName::from_static("x-svc-event"), HeaderValue::from_static("notification"));
+    if let Ok(id) = HeaderValue::from_str(message.id.as_str()) {
+        headers.insert(HeaderName::from_static("x-svc-delivery"), id);
+    }
+    // The span of the work on its item.
+    if let Some(Ok(place)) = trace::current().map(|trace| HeaderValue::from_str(&trace.to_header())) {
+        headers.insert(HeaderName::from_static("traceparent"), place);
+    }
+    let seconds = message.created_at.to_jiff().as_second();
+    headers.insert(HeaderName::from_static("x-svc-timestamp"), HeaderValue::from(seconds));
+    headers
+}
+
+fn classify(host: &str, status: StatusCode, asked_for: Option<Duration>) -> Result<Delivered, DeliveryFailure> {
+    if status.is_success() {
+        return Ok(Delivered::default());
+    }
+    let message = match status {
+        _ if status.is_redirection() => {
+            format!("{host} answered {status}, and redirects are not followed; name the address it leads to")
+        }
+        StatusCode::GONE => format!("{host} answered {status}: nobody listens there any more"),
+        _ => format!("{host} answered {status}"),
+    };
+    let retry = match (status, asked_for) {
+        (StatusCode::GONE, _) => Retry::Never,
+        (_, Some(delay)) => Retry::After(delay),
+        _ => Retry::Later,
+    };
+    Err(DeliveryFailure { message, retry })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn classified(status: u16, asked_for: Option<Duration>) -> Option<Retry> {
+        classify("https://x", StatusCode::from_u16(status).unwrap(), asked_for).err().map(|failure| failure.retry)
+    }
+
+    #[test]
+    fn answers_are_judged() {
+        assert_eq!((classified(200, None), classified(204, None)), (None, None));
+        assert_eq!(
+            (classified(500, None), classified(404, None), classified(302, None)),
+            (Some(Retry::Later), Some(Retry::Later), Some(Retry::Later))
+        );
+        let delay = Duration::from_secs(120);
+        assert_eq!(classified(410, Some(delay)), Some(Retry::Never));
+        assert_eq!(classified(503, Some(delay)), Some(Retry::After(delay)));
+    }
+}

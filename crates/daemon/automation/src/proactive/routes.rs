@@ -1,0 +1,109 @@
+//! `/api/scheduler/proactive`.
+
+use agentd_base::{Page, PageLimits, Problems, Timestamp};
+use agentd_engine::agents::AgentId;
+use agentd_web::{ApiError, ApiResult, ApiRouter, ErrorBody, Json, Query, Routes, routes};
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::model::{CauseKind, ProactiveTurn, ProactiveTurnId, TurnStatus};
+use super::service::Proactive;
+
+#[must_use]
+pub fn routes() -> Routes<Proactive> {
+    Routes::new().protected(ApiRouter::new().routes(routes!(list_proactive_turns)))
+}
+
+/// A turn that an agent began by itself.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ProactiveTurn)]
+struct TurnView {
+    id: ProactiveTurnId,
+    agent_id: AgentId,
+    /// The day that it counts for, in the profile's time zone.
+    #[schema(example = "2026-01-31")]
+    day: String,
+    cause: CauseKind,
+    /// The failed run; or the days and the time of the suggestion.
+    cause_id: String,
+    /// The job of the failed run.
+    #[schema(required)]
+    job_id: Option<String>,
+    subject: String,
+    /// The error of the failed run, or what was found in the owner's habits.
+    reason: String,
+    status: TurnStatus,
+    /// Its log, at `/api/chat/sessions/{session_id}/stream`, for a day.
+    #[schema(required)]
+    session_id: Option<String>,
+    /// What the agent said.
+    #[schema(required)]
+    output: Option<String>,
+    #[schema(required)]
+    error: Option<String>,
+    started_at: Timestamp,
+    #[schema(required)]
+    completed_at: Option<Timestamp>,
+}
+
+impl From<ProactiveTurn> for TurnView {
+    fn from(turn: ProactiveTurn) -> Self {
+        Self {
+            id: turn.id,
+            agent_id: turn.agent_id,
+            day: turn.day,
+            cause: turn.cause,
+            cause_id: turn.cause_id,
+            job_id: turn.job_id,
+            subject: turn.subject,
+            reason: turn.reason,
+            status: turn.status,
+            session_id: turn.session_id,
+            output: turn.output,
+            error: turn.error,
+            started_at: turn.started_at,
+            completed_at: turn.completed_at,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct ProactiveTurnList {
+    turns: Vec<TurnView>,
+    /// How many there are, whatever the page.
+    total: u64,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct ProactiveQuery {
+    /// Only those of this agent, by id or svc_name.
+    #[param(min_length = 1, max_length = 64)]
+    agent_id: Option<String>,
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
+    limit: Option<i64>,
+    #[param(minimum = 0, default = 0)]
+    offset: Option<i64>,
+}
+
+/// Turns that agents began by themselves, the newest first
+///
+/// What the proactive settings allow: about runs that failed, and about suggestions.
+#[utoipa::path(
+    get, path = "/api/scheduler/proactive", tag = "scheduler", params(ProactiveQuery),
+    responses(
+        (status = 200, body = ProactiveTurnList),
+        (status = 404, body = ErrorBody, description = "There is no such agent"),
+    ),
+)]
+async fn list_proactive_turns(
+    State(proactive): State<Proactive>,
+    Query(query): Query<ProactiveQuery>,
+) -> ApiResult<Json<ProactiveTurnList>> {
+    let mut problems = Problems::new();
+    let page = Page::checked(query.limit, query.offset, PageLimits::default(), &mut problems);
+    problems.into_result().map_err(ApiError::invalid)?;
+    let (turns, total) = proactive.list(query.agent_id.as_deref(), page).await?;
+    Ok(Json(ProactiveTurnList { turns: turns.into_iter().map(TurnView::from).collect(), total }))
+}

@@ -1,0 +1,83 @@
+//! Jobs and chains that come out of an archive are held against what saving them takes: nobody is there to be told
+//! when a tick finds one that it cannot read.
+
+use agentd_base::{FieldProblem, Page, Problems};
+use agentd_core::runtime::ValidateRestored;
+use agentd_store::{Read, StoreError, Tx};
+use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
+
+use super::model::{Chain, Job, JobFields, JobStatus};
+use super::store::{chains, jobs};
+
+const A_BATCH: u32 = 200;
+
+/// Holds restored jobs and chains against the rules of the scheduler.
+#[derive(Debug)]
+pub struct ValidateJobs;
+
+impl ValidateRestored for ValidateJobs {
+    fn validate<'t>(&'t self, tx: &'t mut Tx) -> LocalBoxFuture<'t, Result<Option<String>, StoreError>> {
+        find_fault(tx).boxed_local()
+    }
+}
+
+async fn find_fault(read: &mut Read) -> Result<Option<String>, StoreError> {
+    if jobs::has_deleted_that_is_due(read).await? {
+        return Ok(Some("a deleted job in it is due".to_owned()));
+    }
+    let mut after = String::new();
+    loop {
+        let batch = jobs::list_after(read, &after, A_BATCH).await?;
+        let Some((last, _)) = batch.last() else { break };
+        after.clone_from(last);
+        for (id, row) in batch {
+            let fault = match row {
+                Ok(job) => fault_of_job(&job),
+                Err(StoreError::Column { column, source }) => {
+                    Some(format!("the {column} of the job `{}` cannot be read: {source}", shown(&id)))
+                }
+                Err(error) => return Err(error),
+            };
+            if fault.is_some() {
+                return Ok(fault);
+            }
+        }
+    }
+    let mut page = Page { limit: A_BATCH, offset: 0 };
+    loop {
+        let (batch, _) = chains::list_chains(read, page).await?;
+        if let Some(fault) = batch.iter().find_map(fault_of_chain) {
+            return Ok(Some(fault));
+        }
+        if batch.len() < A_BATCH as usize {
+            return Ok(None);
+        }
+        page.offset += u64::from(A_BATCH);
+    }
+}
+
+fn fault_of_job(job: &Job) -> Option<String> {
+    let mut problems = Problems::new();
+    let _ = job.clone().apply(&JobFields::default(), &mut problems);
+    let is_due = job.next_run_at.is_some();
+    problems.require(!is_due || job.status == JobStatus::Active, "next_run_at", "is set, though it is not active");
+    let found = problems.into_result().err()?;
+    Some(format!("the job `{}` is not valid: {}", shown(&job.name), sentence(&found)))
+}
+
+fn fault_of_chain(chain: &Chain) -> Option<String> {
+    let mut problems = Problems::new();
+    chain.check(&mut problems);
+    let found = problems.into_result().err()?;
+    Some(format!("the chain `{}` is not valid: {}", shown(&chain.name), sentence(&found)))
+}
+
+fn sentence(problems: &[FieldProblem]) -> String {
+    let told: Vec<String> = problems.iter().map(|problem| format!("{} {}", problem.field, problem.message)).collect();
+    told.join("; ")
+}
+
+fn shown(text: &str) -> String {
+    text.chars().take(80).collect::<String>().escape_debug().to_string()
+}

@@ -1,0 +1,241 @@
+//! Chains of jobs.
+
+use agentd_base::{Page, PageLimits, Problems, Timestamp};
+use agentd_core::runtime::record_once;
+use agentd_web::{ApiError, ErrorBody, IdempotencyKey, Json, Path, Query};
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::Answer;
+use crate::scheduler::model::{
+    Chain, ChainCause, ChainEdge, ChainId, ChainRun, ChainRunId, ChainRunStatus, JobId, RunId, RunStatus,
+};
+use crate::scheduler::service::{NewChain, Scheduler};
+
+/// Jobs that follow each other.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(super) struct CreateChainBody {
+    #[schema(min_length = 1, max_length = 200)]
+    name: String,
+    /// Ids of jobs, each once.
+    #[schema(min_items = 1, max_items = 50)]
+    jobs: Vec<String>,
+    /// Without a circle. A job begins when every job that an edge comes from is over, its `on_success` and
+    /// `on_complete` edges all hold, and one of its `on_failure` edges does, if it has any.
+    #[serde(default)]
+    #[schema(max_items = 200)]
+    edges: Vec<ChainEdge>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ChainView {
+    id: ChainId,
+    name: String,
+    jobs: Vec<JobId>,
+    edges: Vec<ChainEdge>,
+    created_at: Timestamp,
+}
+
+impl From<&Chain> for ChainView {
+    fn from(chain: &Chain) -> Self {
+        Self {
+            id: chain.id.clone(),
+            name: chain.name.clone(),
+            jobs: chain.jobs.clone(),
+            edges: chain.edges.clone(),
+            created_at: chain.created_at,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ChainList {
+    chains: Vec<ChainView>,
+    total: u64,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ChainQuery {
+    /// Left out: all.
+    #[param(minimum = 1, maximum = 200)]
+    limit: Option<i64>,
+    #[param(minimum = 0, default = 0)]
+    offset: Option<i64>,
+}
+
+impl ChainQuery {
+    fn page(&self) -> Result<Page, ApiError> {
+        let mut problems = Problems::new();
+        let page = Page::checked(self.limit, self.offset, PageLimits::default(), &mut problems);
+        problems.into_result().map_err(ApiError::invalid)?;
+        let limit = if self.limit.is_none() { u32::MAX } else { page.limit };
+        Ok(Page { limit, ..page })
+    }
+}
+
+/// Chains, the newest first
+#[utoipa::path(
+    get, path = "/api/scheduler/chains", tag = "scheduler", params(ChainQuery),
+    responses((status = 200, body = ChainList)),
+)]
+pub(super) async fn list_chains(
+    State(scheduler): State<Scheduler>,
+    Query(query): Query<ChainQuery>,
+) -> Answer<ChainList> {
+    let (chains, total) = scheduler.list_chains(query.page()?).await?;
+    Ok(Json(ChainList { chains: chains.iter().map(ChainView::from).collect(), total }))
+}
+
+/// Let jobs follow each other
+///
+/// A chain starts when it is triggered, and when a run of one of its roots ends that the schedule or somebody
+/// began.
+#[utoipa::path(
+    post, path = "/api/scheduler/chains", tag = "scheduler", request_body = CreateChainBody,
+    params(IdempotencyKey),
+    responses(
+        (status = 201, body = ChainView),
+        (status = 409, body = ErrorBody, description = "Too many chains begin with one of the jobs (`too_many_chains`)"),
+    ),
+)]
+pub(super) async fn create_chain(
+    State(scheduler): State<Scheduler>,
+    once: IdempotencyKey,
+    Json(body): Json<CreateChainBody>,
+) -> Result<(StatusCode, Json<ChainView>), ApiError> {
+    let recorder = record_once(&once, StatusCode::CREATED, |chain: &Chain| ChainView::from(chain));
+    let wanted =
+        NewChain { name: body.name, jobs: body.jobs.into_iter().map(JobId::from).collect(), edges: body.edges };
+    let chain = scheduler.create_chain(wanted, recorder).await?;
+    Ok((StatusCode::CREATED, Json(ChainView::from(&chain))))
+}
+
+/// One chain of jobs
+#[utoipa::path(
+    get, path = "/api/scheduler/chains/{id}", tag = "scheduler",
+    params(("id" = String, Path, description = "As in the list")),
+    responses((status = 200, body = ChainView)),
+)]
+pub(super) async fn get_chain(State(scheduler): State<Scheduler>, Path(id): Path<ChainId>) -> Answer<ChainView> {
+    Ok(Json(ChainView::from(&scheduler.get_chain(&id).await?)))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ChainDeleted {
+    /// Always true.
+    deleted: bool,
+}
+
+/// Delete a chain
+///
+/// Its jobs stay, and so do their runs, also those that are under way.
+#[utoipa::path(
+    delete, path = "/api/scheduler/chains/{id}", tag = "scheduler",
+    params(("id" = String, Path, description = "As in the list")),
+    responses((status = 200, body = ChainDeleted)),
+)]
+pub(super) async fn delete_chain(State(scheduler): State<Scheduler>, Path(id): Path<ChainId>) -> Answer<ChainDeleted> {
+    scheduler.delete_chain(&id).await?;
+    Ok(Json(ChainDeleted { deleted: true }))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ChainTriggered {
+    chain_run_id: ChainRunId,
+}
+
+/// Run a chain now, from all its roots
+#[utoipa::path(
+    post, path = "/api/scheduler/chains/{id}/trigger", tag = "scheduler",
+    params(("id" = String, Path, description = "Id of the chain"), IdempotencyKey),
+    responses(
+        (status = 202, body = ChainTriggered),
+        (status = 429, body = ErrorBody, description = "Too many runs of a job are open (`too_many_open_runs`)"),
+    ),
+)]
+pub(super) async fn trigger_chain(
+    State(scheduler): State<Scheduler>,
+    once: IdempotencyKey,
+    Path(id): Path<ChainId>,
+) -> Result<(StatusCode, Json<ChainTriggered>), ApiError> {
+    let view = |run: &ChainRunId| ChainTriggered { chain_run_id: run.clone() };
+    let chain_run_id = scheduler.trigger_chain(&id, record_once(&once, StatusCode::ACCEPTED, view)).await?;
+    Ok((StatusCode::ACCEPTED, Json(ChainTriggered { chain_run_id })))
+}
+
+/// A job's part in a run of a chain.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ChainStepView {
+    job_id: JobId,
+    /// Null for a job that never began.
+    run_id: Option<RunId>,
+    status: RunStatus,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ChainRunView {
+    id: ChainRunId,
+    chain_id: ChainId,
+    cause: ChainCause,
+    status: ChainRunStatus,
+    /// Jobs that have begun or are about to, then, as `skipped`, those that can no longer begin.
+    steps: Vec<ChainStepView>,
+    started_at: Timestamp,
+    completed_at: Option<Timestamp>,
+}
+
+impl From<&ChainRun> for ChainRunView {
+    fn from(run: &ChainRun) -> Self {
+        let step = |step: &crate::scheduler::model::ChainStep| ChainStepView {
+            job_id: step.job_id.clone(),
+            run_id: Some(step.run_id.clone()),
+            status: step.status,
+        };
+        let left_out = |job: &JobId| ChainStepView { job_id: job.clone(), run_id: None, status: RunStatus::Skipped };
+        Self {
+            id: run.id.clone(),
+            chain_id: run.chain_id.clone(),
+            cause: run.cause,
+            status: run.status,
+            steps: run.steps.iter().map(step).chain(run.left_out.iter().map(left_out)).collect(),
+            started_at: run.started_at,
+            completed_at: run.completed_at,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ChainRunQuery {
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
+    limit: Option<i64>,
+    #[param(minimum = 0, default = 0)]
+    offset: Option<i64>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ChainRunList {
+    runs: Vec<ChainRunView>,
+    total: u64,
+}
+
+/// Runs of a chain, the newest first
+#[utoipa::path(
+    get, path = "/api/scheduler/chains/{id}/runs", tag = "scheduler",
+    params(("id" = String, Path, description = "Id of the chain"), ChainRunQuery),
+    responses((status = 200, body = ChainRunList)),
+)]
+pub(super) async fn list_chain_runs(
+    State(scheduler): State<Scheduler>,
+    Path(id): Path<ChainId>,
+    Query(query): Query<ChainRunQuery>,
+) -> Answer<ChainRunList> {
+    let mut problems = Problems::new();
+    let page = Page::checked(query.limit, query.offset, PageLimits::default(), &mut problems);
+    problems.into_result().map_err(ApiError::invalid)?;
+    let (runs, total) = scheduler.list_chain_runs(&id, page).await?;
+    Ok(Json(ChainRunList { runs: runs.iter().map(ChainRunView::from).collect(), total }))
+}

@@ -1,0 +1,264 @@
+//! Jobs.
+
+use agentd_base::{Page, PageLimits, Problems, Timestamp};
+use agentd_core::runtime::record_once;
+use agentd_engine::agents::AgentId;
+use agentd_engine::projects::ProjectId;
+use agentd_schedule::{MisfirePolicy, ScheduleSpec};
+use agentd_web::{ApiError, Caller, ErrorBody, IdempotencyKey, Json, Path, Query, Scope, Validated};
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::Answer;
+use super::job_bodies::{CreateJobBody, UpdateJobBody};
+use crate::notify::Target;
+use crate::scheduler::model::{
+    DeliveryRule, Job, JobCondition, JobExecutionMode, JobId, JobStatus, OverlapPolicy, RetryRule, RunStatus,
+};
+use crate::scheduler::service::{ListJobs, Scheduler};
+
+/// What an agent is to do, and when.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct JobView {
+    id: JobId,
+    name: String,
+    goal: String,
+    agent_id: AgentId,
+    project_id: Option<ProjectId>,
+    schedule: ScheduleSpec,
+    /// The schedule in words, in the interface's language.
+    human_readable: String,
+    status: JobStatus,
+    /// To a key that may only read, a url in its channel shows scheme and host alone: the rest may hold a token.
+    delivery: Option<DeliveryRule>,
+    condition: Option<JobCondition>,
+    retry: RetryRule,
+    overlap: OverlapPolicy,
+    misfire: MisfirePolicy,
+    execution_mode: JobExecutionMode,
+    time_limit_seconds: u32,
+    model: Option<String>,
+    /// `null` while it is not active.
+    next_run_at: Option<Timestamp>,
+    last_run_at: Option<Timestamp>,
+    /// Result of the last run that has ended, skipped ones aside.
+    last_run_status: Option<RunStatus>,
+    /// Runs that have begun.
+    run_count: u64,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+impl JobView {
+    fn new(job: &Job, scheduler: &Scheduler) -> Self {
+        Self {
+            id: job.id.clone(),
+            name: job.name.clone(),
+            goal: job.goal.clone(),
+            agent_id: job.agent_id.clone(),
+            project_id: job.project_id.clone(),
+            schedule: job.schedule.spec(),
+            human_readable: scheduler.human_readable(&job.schedule),
+            status: job.status,
+            delivery: job.delivery.clone(),
+            condition: job.condition.clone(),
+            retry: job.retry,
+            overlap: job.overlap,
+            misfire: job.misfire,
+            execution_mode: job.execution_mode,
+            time_limit_seconds: job.time_limit_seconds,
+            model: job.model.clone(),
+            next_run_at: job.next_run_at,
+            last_run_at: job.last_run_at,
+            last_run_status: job.last_run_status,
+            run_count: job.run_count,
+            created_at: job.created_at,
+            updated_at: job.updated_at,
+        }
+    }
+
+    /// As the caller may see it: the address of a delivery may hold a token, with which one could write there.
+    fn shown_to(mut self, caller: &Caller) -> Self {
+        if caller.scope == Scope::Read
+            && let Some(rule) = &mut self.delivery
+        {
+            rule.channel = rule.channel.parse::<Target>().map_or_else(|_| "?".to_owned(), |target| target.shown());
+        }
+        self
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct JobList {
+    jobs: Vec<JobView>,
+    /// How many match, whatever the page.
+    count: u64,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct JobQuery {
+    /// Only those in this state.
+    #[param(inline)]
+    status: Option<JobStatus>,
+    /// Only those whose last run failed or timed out.
+    #[serde(default)]
+    #[param(default = false)]
+    failing: bool,
+    /// Only those of this agent, by id or svc_name.
+    #[param(min_length = 1, max_length = 64)]
+    agent_id: Option<String>,
+    /// Only those of this project.
+    #[param(min_length = 1, max_length = 64)]
+    project_id: Option<String>,
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
+    limit: Option<i64>,
+    #[param(minimum = 0, default = 0)]
+    offset: Option<i64>,
+}
+
+/// Jobs, the newest first
+#[utoipa::path(
+    get, path = "/api/scheduler/jobs", tag = "scheduler", params(JobQuery),
+    responses(
+        (status = 200, body = JobList),
+        (status = 404, body = ErrorBody, description = "There is no such agent or project"),
+    ),
+)]
+pub(super) async fn list_jobs(
+    State(scheduler): State<Scheduler>,
+    caller: Caller,
+    Query(query): Query<JobQuery>,
+) -> Answer<JobList> {
+    let mut problems = Problems::new();
+    let page = Page::checked(query.limit, query.offset, PageLimits::default(), &mut problems);
+    problems.into_result().map_err(ApiError::invalid)?;
+    let asked = ListJobs {
+        status: query.status,
+        is_failing: query.failing,
+        agent: query.agent_id.as_deref(),
+        project: query.project_id.as_deref(),
+    };
+    let (jobs, count) = scheduler.list(asked, page).await?;
+    let jobs = jobs.iter().map(|job| JobView::new(job, &scheduler).shown_to(&caller)).collect();
+    Ok(Json(JobList { jobs, count }))
+}
+
+/// Plan a job for an agent
+///
+/// Its first slot is the next one from now on; with `status: "paused"` from when it is resumed. A run is a turn of the
+/// agent without a conversation; it can be followed at `/api/chat/sessions/{session_id}/stream`.
+#[utoipa::path(
+    post, path = "/api/scheduler/jobs", tag = "scheduler", request_body = CreateJobBody,
+    params(IdempotencyKey),
+    responses(
+        (status = 201, body = JobView),
+        (status = 404, body = ErrorBody, description = "There is no such agent or project"),
+    ),
+)]
+pub(super) async fn create_job(
+    State(scheduler): State<Scheduler>,
+    once: IdempotencyKey,
+    Validated(Json(body)): Validated<Json<CreateJobBody>>,
+) -> Result<(StatusCode, Json<JobView>), ApiError> {
+    let shown_by = scheduler.clone();
+    let recorder = record_once(&once, StatusCode::CREATED, move |job: &Job| JobView::new(job, &shown_by));
+    let job = scheduler.create(body.into(), recorder).await?;
+    Ok((StatusCode::CREATED, Json(JobView::new(&job, &scheduler))))
+}
+
+/// One job with its schedule
+#[utoipa::path(
+    get, path = "/api/scheduler/jobs/{id}", tag = "scheduler",
+    params(("id" = String, Path, description = "As in the list")),
+    responses((status = 200, body = JobView)),
+)]
+pub(super) async fn get_job(
+    State(scheduler): State<Scheduler>,
+    caller: Caller,
+    Path(id): Path<JobId>,
+) -> Answer<JobView> {
+    Ok(Json(JobView::new(&scheduler.get(&id).await?, &scheduler).shown_to(&caller)))
+}
+
+/// Change some fields of a job
+#[utoipa::path(
+    put, path = "/api/scheduler/jobs/{id}", tag = "scheduler", request_body = UpdateJobBody,
+    params(("id" = String, Path, description = "As in the list")),
+    responses((status = 200, body = JobView)),
+)]
+pub(super) async fn update_job(
+    State(scheduler): State<Scheduler>,
+    Path(id): Path<JobId>,
+    Validated(Json(body)): Validated<Json<UpdateJobBody>>,
+) -> Answer<JobView> {
+    let job = scheduler.update(&id, body.into()).await?;
+    Ok(Json(JobView::new(&job, &scheduler)))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct JobDeleted {
+    /// Always true.
+    deleted: bool,
+}
+
+/// Delete a job and its runs
+///
+/// A run that is under way is stopped.
+#[utoipa::path(
+    delete, path = "/api/scheduler/jobs/{id}", tag = "scheduler",
+    params(("id" = String, Path, description = "As in the list")),
+    responses(
+        (status = 200, body = JobDeleted),
+        (status = 409, body = ErrorBody, description = "It is part of a chain"),
+    ),
+)]
+pub(super) async fn delete_job(State(scheduler): State<Scheduler>, Path(id): Path<JobId>) -> Answer<JobDeleted> {
+    scheduler.delete(&id, None).await?;
+    Ok(Json(JobDeleted { deleted: true }))
+}
+
+/// Pause a job
+///
+/// Nothing is started by itself until it is resumed; a run that is under way goes on.
+#[utoipa::path(
+    post, path = "/api/scheduler/jobs/{id}/pause", tag = "scheduler",
+    params(("id" = String, Path, description = "As in the list"), IdempotencyKey),
+    responses(
+        (status = 200, body = JobView),
+        (status = 409, body = ErrorBody, description = "It is not active"),
+    ),
+)]
+pub(super) async fn pause_job(
+    State(scheduler): State<Scheduler>,
+    once: IdempotencyKey,
+    Path(id): Path<JobId>,
+) -> Answer<JobView> {
+    let shown_by = scheduler.clone();
+    let recorder = record_once(&once, StatusCode::OK, move |job: &Job| JobView::new(job, &shown_by));
+    Ok(Json(JobView::new(&scheduler.pause(&id, recorder).await?, &scheduler)))
+}
+
+/// Resume a paused job
+///
+/// It is due again from now on; what it missed meanwhile is not made up for. A job of one date that has passed
+/// meanwhile is completed with it, and a skipped run stands for the date.
+#[utoipa::path(
+    post, path = "/api/scheduler/jobs/{id}/resume", tag = "scheduler",
+    params(("id" = String, Path, description = "As in the list"), IdempotencyKey),
+    responses(
+        (status = 200, body = JobView),
+        (status = 409, body = ErrorBody, description = "It is not paused, or has no time left"),
+    ),
+)]
+pub(super) async fn resume_job(
+    State(scheduler): State<Scheduler>,
+    once: IdempotencyKey,
+    Path(id): Path<JobId>,
+) -> Answer<JobView> {
+    let shown_by = scheduler.clone();
+    let recorder = record_once(&once, StatusCode::OK, move |job: &Job| JobView::new(job, &shown_by));
+    Ok(Json(JobView::new(&scheduler.resume(&id, recorder).await?, &scheduler)))
+}

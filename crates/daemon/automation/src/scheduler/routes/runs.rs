@@ -1,0 +1,169 @@
+//! Runs of jobs.
+
+use agentd_base::{Page, PageLimits, Problems, Timestamp};
+use agentd_core::runtime::record_once;
+use agentd_engine::engine::SessionId;
+use agentd_web::{ApiError, ErrorBody, IdempotencyKey, Json, Path, Query};
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::Answer;
+use crate::scheduler::model::{JobId, Run, RunCause, RunDelivery, RunId, RunStatus};
+use crate::scheduler::service::Scheduler;
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct JobTriggered {
+    run_id: RunId,
+}
+
+/// Run a job now
+///
+/// Whatever its schedule and status say; its condition is looked at all the same.
+#[utoipa::path(
+    post, path = "/api/scheduler/jobs/{id}/trigger", tag = "scheduler",
+    params(("id" = String, Path, description = "Id of the job"), IdempotencyKey),
+    responses(
+        (status = 202, body = JobTriggered),
+        (status = 409, body = ErrorBody, description = "It runs already, and its overlap policy has no room for more"),
+        (status = 429, body = ErrorBody, description = "Too many runs of the job are open (`too_many_open_runs`)"),
+    ),
+)]
+pub(super) async fn trigger_job(
+    State(scheduler): State<Scheduler>,
+    once: IdempotencyKey,
+    Path(id): Path<JobId>,
+) -> Result<(StatusCode, Json<JobTriggered>), ApiError> {
+    let view = |run_id: &RunId| JobTriggered { run_id: run_id.clone() };
+    let run_id = scheduler.trigger(&id, record_once(&once, StatusCode::ACCEPTED, view)).await?;
+    Ok((StatusCode::ACCEPTED, Json(JobTriggered { run_id })))
+}
+
+/// One time that a job is carried out, with all its attempts.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RunView {
+    id: RunId,
+    job_id: JobId,
+    status: RunStatus,
+    cause: RunCause,
+    /// The slot; `null` of a run that is not the schedule's.
+    scheduled_for: Option<Timestamp>,
+    /// Attempts that have begun.
+    attempt: u32,
+    /// When a pending run may begin, the next attempt included.
+    next_attempt_at: Option<Timestamp>,
+    /// Of the last attempt: `/api/chat/sessions/{session_id}/stream` shows it live, and for a day after.
+    session_id: Option<SessionId>,
+    started_at: Option<Timestamp>,
+    completed_at: Option<Timestamp>,
+    output: Option<String>,
+    /// Why it failed, was left out or stopped; of a run that is attempted again, what the last attempt said.
+    error: Option<String>,
+    /// What became of sending the output; `null` where nothing was to be sent, or that is not known any more.
+    delivery: Option<RunDelivery>,
+    created_at: Timestamp,
+}
+
+impl RunView {
+    fn new(run: &Run, delivery: Option<RunDelivery>) -> Self {
+        Self {
+            id: run.id.clone(),
+            job_id: run.job_id.clone(),
+            status: run.status,
+            cause: run.cause,
+            scheduled_for: run.scheduled_for,
+            attempt: run.attempt,
+            next_attempt_at: run.due_at.filter(|_| run.status == RunStatus::Pending),
+            session_id: run.session_id.clone(),
+            started_at: run.started_at,
+            completed_at: run.completed_at,
+            output: run.output.clone(),
+            error: run.error.clone(),
+            delivery,
+            created_at: run.created_at,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RunList {
+    runs: Vec<RunView>,
+    /// How many match, whatever the page.
+    total: u64,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct RunQuery {
+    /// Only those in this state.
+    #[param(inline)]
+    status: Option<RunStatus>,
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
+    limit: Option<i64>,
+    #[param(minimum = 0, default = 0)]
+    offset: Option<i64>,
+}
+
+/// Runs of a job, the newest first
+///
+/// They are kept for 30 days, and the newest 1,000 of a job.
+#[utoipa::path(
+    get, path = "/api/scheduler/jobs/{id}/runs", tag = "scheduler",
+    params(("id" = String, Path, description = "Id of the job"), RunQuery),
+    responses((status = 200, body = RunList)),
+)]
+pub(super) async fn list_job_runs(
+    State(scheduler): State<Scheduler>,
+    Path(id): Path<JobId>,
+    Query(query): Query<RunQuery>,
+) -> Answer<RunList> {
+    let mut problems = Problems::new();
+    let page = Page::checked(query.limit, query.offset, PageLimits::default(), &mut problems);
+    problems.into_result().map_err(ApiError::invalid)?;
+    let (runs, total) = scheduler.list_runs(&id, query.status, page).await?;
+    let mut deliveries = scheduler.deliveries(&runs).await?;
+    let runs = runs.iter().map(|run| RunView::new(run, deliveries.remove(&run.id))).collect();
+    Ok(Json(RunList { runs, total }))
+}
+
+/// One run of a job
+#[utoipa::path(
+    get, path = "/api/scheduler/jobs/{id}/runs/{run_id}", tag = "scheduler",
+    params(
+        ("id" = String, Path, description = "Id of the job"),
+        ("run_id" = String, Path, description = "As in the list"),
+    ),
+    responses((status = 200, body = RunView)),
+)]
+pub(super) async fn get_job_run(
+    State(scheduler): State<Scheduler>,
+    Path((id, run_id)): Path<(JobId, RunId)>,
+) -> Answer<RunView> {
+    let run = scheduler.get_run(&id, &run_id).await?;
+    let delivery = scheduler.deliveries(std::slice::from_ref(&run)).await?.remove(&run_id);
+    Ok(Json(RunView::new(&run, delivery)))
+}
+
+/// Stop a run of a job
+///
+/// Its turn is ended wherever it runs, and no further attempt is made.
+#[utoipa::path(
+    post, path = "/api/scheduler/jobs/{id}/runs/{run_id}/cancel", tag = "scheduler",
+    params(
+        ("id" = String, Path, description = "Id of the job"),
+        ("run_id" = String, Path, description = "As in the list"), IdempotencyKey),
+    responses(
+        (status = 200, body = RunView),
+        (status = 409, body = ErrorBody, description = "It is over already"),
+    ),
+)]
+pub(super) async fn cancel_job_run(
+    State(scheduler): State<Scheduler>,
+    once: IdempotencyKey,
+    Path((id, run_id)): Path<(JobId, RunId)>,
+) -> Answer<RunView> {
+    let recorder = record_once(&once, StatusCode::OK, |run: &Run| RunView::new(run, None));
+    // Nobody is told of a run that was cancelled.
+    Ok(Json(RunView::new(&scheduler.cancel_run(&id, &run_id, recorder).await?, None)))
+}

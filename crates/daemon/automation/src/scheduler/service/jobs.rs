@@ -1,0 +1,298 @@
+//! Making, changing, pausing and deleting jobs.
+
+use std::sync::atomic::Ordering;
+
+use agentd_base::{DomainError, ErrorKind, FieldProblem, Page, Patch, Problems, Timestamp};
+use agentd_core::vault::{UrlSecrets, write_url_secrets};
+use agentd_engine::agents::{AgentError, AgentId};
+use agentd_net::Trust;
+use agentd_schedule::{Schedule, ScheduleSpec};
+use agentd_store::{Recorder, Tx};
+
+use super::Scheduler;
+use crate::notify::Target;
+use crate::scheduler::error::SchedulerError;
+use crate::scheduler::model::{DeliveryRule, Job, JobFields, JobId, JobStatus, StopReason};
+use crate::scheduler::store::jobs::JobFilter;
+use crate::scheduler::store::{chains, jobs, runs};
+
+/// More jobs are not kept.
+const MOST_JOBS: u64 = 200_000;
+
+/// A job that is wanted.
+#[derive(Debug, Clone, Default)]
+pub struct CreateJob {
+    /// Id or `svc_name`; `None`: the default agent.
+    pub agent: Option<String>,
+    pub project: Option<String>,
+    /// Nothing of it is due until it is resumed.
+    pub is_paused: bool,
+    pub fields: JobFields,
+    /// The agent plans it by itself; more active jobs of that kind than this are refused.
+    pub most_of_agent: Option<u64>,
+}
+
+/// Fields of a job that are to change.
+#[derive(Debug, Clone, Default)]
+pub struct UpdateJob {
+    /// Id or `svc_name`.
+    pub agent: Option<String>,
+    pub project: Patch<String>,
+    /// Only the one that it has.
+    pub status: Option<JobStatus>,
+    pub fields: JobFields,
+}
+
+/// Which jobs are asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ListJobs<'a> {
+    pub status: Option<JobStatus>,
+    /// Only jobs whose last run failed or timed out.
+    pub is_failing: bool,
+    /// Id or `svc_name`.
+    pub agent: Option<&'a str>,
+    pub project: Option<&'a str>,
+}
+
+impl Scheduler {
+    /// Keeps a job; it is due from now on, unless it is to be paused at first.
+    ///
+    /// # Errors
+    /// `Invalid` with every bad field, an unknown agent or project, too many jobs, or the store's refusal.
+    pub async fn create(&self, wanted: CreateJob, recorder: Recorder<Job>) -> Result<Job, SchedulerError> {
+        let agent = match &wanted.agent {
+            Some(name) => self.0.agents.get(name).await?,
+            None => match self.0.agents.default_agent().await {
+                Ok(agent) => agent,
+                Err(error) => return Err(self.with_other_problems(error, &wanted.fields)),
+            },
+        };
+        if self.0.known_jobs.load(Ordering::Relaxed) >= MOST_JOBS {
+            return Err(SchedulerError::TooManyJobs { limit: MOST_JOBS });
+        }
+        let (job, url) = self.checked(agent.id.clone(), &wanted.fields).map_err(SchedulerError::Invalid)?;
+        let (agents, projects) = (self.0.agents.clone(), self.0.projects.clone());
+        let vault = self.0.settings.vault().clone();
+        let work = async move |tx: &mut Tx| {
+            let mut job = job.clone();
+            if !agents.is_alive(tx, &job.agent_id).await? {
+                return Err(agentd_engine::engine::EngineError::AgentGone.into());
+            }
+            if let Some(limit) = wanted.most_of_agent {
+                if jobs::count_made_by(tx, &job.agent_id).await? >= limit {
+                    return Err(SchedulerError::TooManyOfAgent { limit });
+                }
+                job.made_by_agent = true;
+            }
+            if wanted.is_paused {
+                job.status = JobStatus::Paused;
+                job.next_run_at = None;
+            }
+            if let Some(project) = &wanted.project {
+                job.project_id = Some(projects.get_in(tx, project).await?.id);
+            }
+            jobs::insert_job(tx, &job).await?;
+            write_url_secrets(tx, &vault, &jobs::secret_scope(&job.id), &url).await?;
+            recorder.record(tx, &job).await?;
+            Ok(job)
+        };
+        let job = self.0.context.db.write(work).await?;
+        self.0.tick_wake.notify_one();
+        Ok(job)
+    }
+
+    /// That no agent stands in for the one that is not named, with every other bad field.
+    fn with_other_problems(&self, error: AgentError, fields: &JobFields) -> SchedulerError {
+        match (error.kind(), self.checked(AgentId::from("agent"), fields)) {
+            (ErrorKind::Invalid(mut problems), Err(others)) => {
+                problems.extend(others);
+                SchedulerError::Invalid(problems)
+            }
+            _ => error.into(),
+        }
+    }
+
+    /// What is wrong with a job that names no agent when none stands in.
+    pub(crate) async fn agent_problems(&self, wanted: &CreateJob) -> Vec<FieldProblem> {
+        if wanted.agent.is_some() {
+            return Vec::new();
+        }
+        match self.0.agents.default_agent().await.map_err(|error| error.kind()) {
+            Err(ErrorKind::Invalid(problems)) => problems,
+            _ => Vec::new(),
+        }
+    }
+
+    /// A new job, if everything about it is right.
+    ///
+    /// # Errors
+    /// Every bad field.
+    pub(crate) fn checked(&self, agent: AgentId, fields: &JobFields) -> Result<(Job, UrlSecrets), Vec<FieldProblem>> {
+        let now = self.0.context.clock.now();
+        let mut problems = Problems::new();
+        let schedule = match &fields.schedule {
+            Some(spec) => self.read_schedule(spec, now, &mut problems),
+            None => {
+                problems.add("schedule", "is required");
+                None
+            }
+        };
+        let id = JobId::generate(&self.0.context.ids);
+        // Checked with any schedule, so that every bad field is named at once.
+        let stand_in = schedule.clone().map_or_else(|| ScheduleSpec::every(1).check(&self.zone()), Ok)?;
+        let mut job = Job::blank(id, agent, stand_in, now);
+        let url = job.apply(fields, &mut problems);
+        self.check_address(&job, None, &mut problems);
+        if schedule.is_some() && !job.count_from(now) {
+            problems.add("schedule", "has no time left at which it could run");
+        }
+        problems.into_result().map(|()| (job, url))
+    }
+
+    /// Refuses an address that would never be reached, as far as that shows without asking anybody. One that was kept
+    /// stays: what is permitted may have changed since.
+    fn check_address(&self, job: &Job, before: Option<&DeliveryRule>, problems: &mut Problems) {
+        let before = before.map(|rule| &rule.channel);
+        let Some(rule) = job.delivery.as_ref().filter(|rule| Some(&rule.channel) != before) else { return };
+        let Ok(target) = rule.channel.parse::<Target>() else { return };
+        let fault = match &target {
+            Target::Webhook(url) => {
+                let evaluated = self.0.settings.policy().current().check_url(url, Trust::Owner);
+                evaluated.err().map(|refusal| refusal.to_string())
+            }
+            // What is wrong with the target as such is told already.
+            _ => self.0.notify.fault_of(&target).filter(|_| target.fault().is_none()),
+        };
+        if let Some(fault) = fault {
+            problems.add("delivery.channel", fault);
+        }
+    }
+
+    /// A schedule as it was given; what is wrong with it goes to `problems`.
+    fn read_schedule(&self, spec: &ScheduleSpec, now: Timestamp, problems: &mut Problems) -> Option<Schedule> {
+        let schedule = match spec.check(&self.zone()) {
+            Ok(schedule) => schedule,
+            Err(found) => {
+                for FieldProblem { field, message } in found {
+                    problems.add(format!("schedule.{field}"), message);
+                }
+                return None;
+            }
+        };
+        if let Schedule::At(at) = &schedule
+            && at.instant() <= now
+        {
+            problems.add("schedule.datetime", format!("lies in the past: it is {now}"));
+            return None;
+        }
+        Some(schedule)
+    }
+
+    /// Changes some fields. A new schedule counts from now; it also brings a job back that was over.
+    ///
+    /// # Errors
+    /// `Invalid`, `JobNotFound`, an unknown agent or project, or the store's refusal.
+    pub async fn update(&self, id: &JobId, wanted: UpdateJob) -> Result<Job, SchedulerError> {
+        let agent = match &wanted.agent {
+            Some(name) => Some(self.0.agents.get(name).await?.id.clone()),
+            None => None,
+        };
+        let (scheduler, id) = (self.clone(), id.clone());
+        let work = async move |tx: &mut Tx| {
+            let mut job = jobs::find_job(tx, &id).await?.ok_or_else(|| SchedulerError::no_job(id.as_str()))?;
+            let now = tx.clock().now();
+            let mut problems = Problems::new();
+            problems.require(
+                wanted.status.is_none_or(|status| status == job.status),
+                "status",
+                "changes with POST /api/scheduler/jobs/{id}/pause and /resume",
+            );
+            if let Some(agent) = &agent {
+                job.agent_id.clone_from(agent);
+            }
+            // As it was read, also a date that has passed: it stays as it is.
+            let is_same = |spec: &ScheduleSpec| spec.check(&scheduler.zone()).is_ok_and(|same| same == job.schedule);
+            if let Some(spec) = wanted.fields.schedule.as_ref().filter(|spec| !is_same(spec))
+                && let Some(schedule) = scheduler.read_schedule(spec, now, &mut problems)
+            {
+                job.schedule = schedule;
+                if matches!(job.status, JobStatus::Completed | JobStatus::Failed) {
+                    job.status = JobStatus::Active;
+                }
+                if job.status == JobStatus::Active && !job.count_from(now) {
+                    problems.add("schedule", "has no time left at which it could run");
+                }
+            }
+            if job.status == JobStatus::Active && job.counted_from > now {
+                // The clock was ahead, and the job would wait until that time comes again.
+                job.count_from(now);
+            }
+            let delivery_before = job.delivery.clone();
+            let url = job.apply(&wanted.fields, &mut problems);
+            scheduler.check_address(&job, delivery_before.as_ref(), &mut problems);
+            problems.into_result().map_err(SchedulerError::Invalid)?;
+            match &wanted.project {
+                Patch::Keep => {}
+                Patch::Clear => job.project_id = None,
+                Patch::Set(project) => job.project_id = Some(scheduler.0.projects.get_in(tx, project).await?.id),
+            }
+            job.updated_at = now;
+            jobs::update_job(tx, &job).await?;
+            let vault = scheduler.0.settings.vault();
+            write_url_secrets(tx, vault, &jobs::secret_scope(&job.id), &url).await?;
+            Ok::<_, SchedulerError>(job)
+        };
+        let job = self.0.context.db.write(work).await?;
+        self.0.tick_wake.notify_one();
+        Ok(job)
+    }
+
+    /// # Errors
+    /// `JobNotFound`, or the store's refusal.
+    pub async fn get(&self, id: &JobId) -> Result<Job, SchedulerError> {
+        let found = jobs::find_job(&mut self.0.context.db.read().await?, id).await?;
+        found.ok_or_else(|| SchedulerError::no_job(id.as_str()))
+    }
+
+    /// The newest first, and how many match.
+    ///
+    /// # Errors
+    /// An unknown agent or project, or the store's refusal.
+    pub async fn list(&self, asked: ListJobs<'_>, page: Page) -> Result<(Vec<Job>, u64), SchedulerError> {
+        let mut filter = JobFilter { status: asked.status, is_failing: asked.is_failing, ..JobFilter::default() };
+        if let Some(name) = asked.agent {
+            filter.agent = Some(self.0.agents.get(name).await?.id.clone());
+        }
+        let mut read = self.0.context.db.read_snapshot().await?;
+        if let Some(id) = asked.project {
+            filter.project = Some(self.0.projects.get_in(&mut read, id).await?.id);
+        }
+        Ok(jobs::list_jobs(&mut read, &filter, page).await?)
+    }
+
+    /// Deletes a job; what is under way of it is stopped. With `owner`, only a job of that agent is found.
+    ///
+    /// # Errors
+    /// `JobNotFound`, `InChain`, or the store's refusal.
+    pub async fn delete(&self, id: &JobId, owner: Option<&AgentId>) -> Result<(), SchedulerError> {
+        let (scheduler, id, owner) = (self.clone(), id.clone(), owner.cloned());
+        let work = async move |tx: &mut Tx| {
+            let job =
+                jobs::find_job(tx, &id).await?.filter(|job| owner.as_ref().is_none_or(|own| *own == job.agent_id));
+            let job = job.ok_or_else(|| SchedulerError::no_job(id.as_str()))?;
+            if let Some(chain) = chains::list_of_job(tx, &job.id, false).await?.into_iter().next() {
+                return Err(SchedulerError::InChain { chain: chain.name });
+            }
+            let now = tx.clock().now();
+            jobs::hide_job(tx, &job.id, now).await?;
+            let open = runs::list_open(tx, std::slice::from_ref(&job.id)).await?;
+            scheduler.stop_open(tx, &open, StopReason::Cancel).await?;
+            Ok::<_, SchedulerError>(open)
+        };
+        let open = self.0.context.db.write(work).await?;
+        for session in open.iter().filter_map(|run| run.session_id.as_ref()) {
+            self.0.engine.await_cancelled(session).await;
+        }
+        Ok(())
+    }
+}

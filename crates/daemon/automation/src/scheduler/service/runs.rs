@@ -1,0 +1,174 @@
+//! Starting, showing and stopping runs.
+
+use std::collections::BTreeMap;
+
+use agentd_base::{Page, Timestamp};
+use agentd_engine::engine::EngineError;
+use agentd_store::{Recorder, Tx};
+
+use super::Scheduler;
+use crate::scheduler::error::SchedulerError;
+use crate::scheduler::events;
+use crate::scheduler::model::run::Outcome;
+use crate::scheduler::model::slots::MAX_OPEN_RUNS;
+use crate::scheduler::model::{
+    FailedRun, JobId, OverlapPolicy, Run, RunCause, RunDelivery, RunId, RunStatus, StopReason,
+};
+use crate::scheduler::prompt;
+use crate::scheduler::store::{jobs, runs, statistics};
+
+impl Scheduler {
+    /// Plans a run for now, whatever the schedule and the job's status say.
+    ///
+    /// # Errors
+    /// `JobNotFound`; `RunInProgress` where the overlap policy has no room for it; `TooManyOpenRuns`; or the store's
+    /// refusal.
+    pub async fn trigger(&self, id: &JobId, recorder: Recorder<RunId>) -> Result<RunId, SchedulerError> {
+        let (scheduler, id) = (self.clone(), id.clone());
+        let work = async move |tx: &mut Tx| {
+            let job = jobs::find_job(tx, &id).await?.ok_or_else(|| SchedulerError::no_job(id.as_str()))?;
+            let open = runs::list_open(tx, std::slice::from_ref(&job.id)).await?;
+            if open.len() >= MAX_OPEN_RUNS && job.overlap != OverlapPolicy::CancelOther {
+                return Err(SchedulerError::TooManyOpenRuns { limit: MAX_OPEN_RUNS });
+            }
+            let in_the_way = match job.overlap {
+                OverlapPolicy::Allow => None,
+                OverlapPolicy::Skip => open.first(),
+                OverlapPolicy::BufferOne => {
+                    open.iter().find(|run| run.status == RunStatus::Pending).filter(|_| open.len() > 1)
+                }
+                OverlapPolicy::CancelOther => {
+                    scheduler.stop_open(tx, &open, StopReason::Replaced).await?;
+                    None
+                }
+            };
+            if let Some(run) = in_the_way {
+                return Err(SchedulerError::RunInProgress { run_id: run.id.to_string() });
+            }
+            let run = scheduler.new_run(&job, RunCause::Manual, tx.clock().now());
+            runs::insert_runs(tx, std::slice::from_ref(&run)).await?;
+            tx.emit(events::queued(&run)).await?;
+            recorder.record(tx, &run.id).await?;
+            Ok(run.id)
+        };
+        let run = self.0.context.db.write(work).await?;
+        self.0.run_wake.notify_one();
+        Ok(run)
+    }
+
+    /// Runs that failed since then and are the last of their jobs, the oldest first.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn failed_lately(&self, since: Timestamp, limit: u32) -> Result<Vec<FailedRun>, SchedulerError> {
+        let failed = runs::list_failed(&mut self.0.context.db.read().await?, since, limit).await?;
+        let failed = failed.into_iter().map(|(run, job_name, job_goal)| FailedRun { run, job_name, job_goal });
+        Ok(failed.collect())
+    }
+
+    /// The most runs that failed of one job since then and since its last success.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn most_failed_in_a_row(&self, since: Timestamp) -> Result<u64, SchedulerError> {
+        Ok(statistics::most_failed_in_a_row(&mut self.0.context.db.read().await?, since).await?)
+    }
+
+    /// The newest first, and how many match.
+    ///
+    /// # Errors
+    /// `JobNotFound`, or the store's refusal.
+    pub async fn list_runs(
+        &self,
+        job: &JobId,
+        status: Option<RunStatus>,
+        page: Page,
+    ) -> Result<(Vec<Run>, u64), SchedulerError> {
+        let mut read = self.0.context.db.read_snapshot().await?;
+        if jobs::find_job(&mut read, job).await?.is_none() {
+            return Err(SchedulerError::no_job(job.as_str()));
+        }
+        Ok(runs::list_runs(&mut read, job, status, page).await?)
+    }
+
+    /// # Errors
+    /// `JobNotFound`, `RunNotFound`, or the store's refusal.
+    pub async fn get_run(&self, job: &JobId, id: &RunId) -> Result<Run, SchedulerError> {
+        let mut read = self.0.context.db.read().await?;
+        if jobs::find_job(&mut read, job).await?.is_none() {
+            return Err(SchedulerError::no_job(job.as_str()));
+        }
+        runs::find_run(&mut read, job, id).await?.ok_or_else(|| SchedulerError::no_run(id.as_str()))
+    }
+
+    /// What became of the messages about these runs; nothing of those about which nobody was to be told.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn deliveries(&self, runs: &[Run]) -> Result<BTreeMap<RunId, RunDelivery>, SchedulerError> {
+        let keys: Vec<String> = runs.iter().map(|run| prompt::message_key(&run.id)).collect();
+        let mut read = self.0.context.db.read().await?;
+        let mut outcomes = self.0.notify.outcomes(&mut read, &keys).await?;
+        let of_run = |(run, key): (&Run, &String)| {
+            let (status, error) = outcomes.remove(key)?;
+            Some((run.id.clone(), RunDelivery { status, error }))
+        };
+        Ok(runs.iter().zip(&keys).filter_map(of_run).collect())
+    }
+
+    /// Stops a run wherever it is carried out, and answers it as it is then.
+    ///
+    /// # Errors
+    /// `JobNotFound`, `RunNotFound`, `RunOver`, or the store's refusal.
+    pub async fn cancel_run(&self, job: &JobId, id: &RunId, recorder: Recorder<Run>) -> Result<Run, SchedulerError> {
+        let (scheduler, job_id, run_id) = (self.clone(), job.clone(), id.clone());
+        let work = async move |tx: &mut Tx| {
+            if jobs::find_job(tx, &job_id).await?.is_none() {
+                return Err(SchedulerError::no_job(job_id.as_str()));
+            }
+            let run = runs::find_run(tx, &job_id, &run_id).await?;
+            let run = run.ok_or_else(|| SchedulerError::no_run(run_id.as_str()))?;
+            if run.status.is_over() {
+                return Err(SchedulerError::RunOver { status: run.status });
+            }
+            scheduler.stop_open(tx, std::slice::from_ref(&run), StopReason::Cancel).await?;
+            let stopped = runs::find_run(tx, &job_id, &run_id).await?.unwrap_or(run);
+            recorder.record(tx, &stopped).await?;
+            Ok(stopped)
+        };
+        let stopped = self.0.context.db.write(work).await?;
+        if stopped.status.is_over() {
+            return Ok(stopped);
+        }
+        if let Some(session) = &stopped.session_id {
+            self.0.engine.await_cancelled(session).await;
+            self.settle_lost(&stopped, session).await?;
+        }
+        self.get_run(job, id).await
+    }
+
+    /// Ends a run whose session is over without having said so.
+    pub(crate) async fn settle_lost(
+        &self,
+        run: &Run,
+        session: &agentd_engine::engine::SessionId,
+    ) -> Result<(), SchedulerError> {
+        match self.0.engine.get(session).await {
+            Ok(session) if session.status == agentd_engine::engine::SessionStatus::Running => return Ok(()),
+            Ok(_) | Err(EngineError::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let (scheduler, session) = (self.clone(), session.clone());
+        let stopped_for = run.stop_reason;
+        let work = async move |tx: &mut Tx| {
+            // In the meantime it may have.
+            let Some(run) = runs::find_by_session(tx, &session).await? else { return Ok(()) };
+            let job = jobs::find_job(tx, &run.job_id).await?;
+            let status = if stopped_for.is_some() { RunStatus::Cancelled } else { RunStatus::Failed };
+            let outcome = Outcome::ended(status, "The log of the attempt is gone.");
+            scheduler.end_attempt(tx, &run, job.as_ref(), outcome, run.attempt).await?;
+            Ok::<_, SchedulerError>(())
+        };
+        self.0.context.db.write(work).await
+    }
+}

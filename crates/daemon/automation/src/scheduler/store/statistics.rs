@@ -1,0 +1,86 @@
+//! Figures over jobs and runs.
+
+use std::collections::BTreeMap;
+
+use agentd_base::Timestamp;
+use agentd_store::{Args, Read, StoreError, args};
+
+use crate::scheduler::activity::ACTIVITY_QUARTER_MICROS;
+use crate::scheduler::model::JobId;
+
+/// How many runs of one status there were, and how long all of them took together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RunFigures {
+    pub(crate) status: String,
+    pub(crate) runs: u64,
+    /// Of those that began.
+    pub(crate) begun: u64,
+    pub(crate) duration_micros: u64,
+}
+
+pub(crate) async fn count_jobs(read: &mut Read) -> Result<BTreeMap<String, u64>, StoreError> {
+    let sql = "SELECT status, COUNT(*) AS jobs FROM jobs WHERE deleted_at IS NULL GROUP BY status";
+    let rows = read.fetch_all(sql, args![]).await?;
+    rows.iter().map(|row| Ok((row.get("status")?, row.get("jobs")?))).collect()
+}
+
+/// Active jobs that have a next run.
+pub(crate) async fn count_active(read: &mut Read) -> Result<u64, StoreError> {
+    let sql = "SELECT COUNT(*) FROM jobs WHERE next_run_at IS NOT NULL";
+    read.fetch_one(sql, args![]).await?.first()
+}
+
+async fn figures(read: &mut Read, condition: &str, values: Args) -> Result<Vec<RunFigures>, StoreError> {
+    let sql = format!(
+        "SELECT status, COUNT(*) AS runs, \
+         CAST(COALESCE(SUM(CASE WHEN started_at IS NOT NULL AND completed_at IS NOT NULL THEN 1 ELSE 0 END), 0) AS BIGINT) \
+         AS begun, \
+         CAST(COALESCE(SUM(CASE WHEN started_at IS NOT NULL AND completed_at IS NOT NULL THEN completed_at - started_at \
+         ELSE 0 END), 0) AS BIGINT) AS duration \
+         FROM job_runs WHERE {condition} GROUP BY status ORDER BY status"
+    );
+    let rows = read.fetch_all(sql, values).await?;
+    rows.iter()
+        .map(|row| {
+            Ok(RunFigures {
+                status: row.get("status")?,
+                runs: row.get("runs")?,
+                begun: row.get("begun")?,
+                duration_micros: u64::try_from(row.get::<i64>("duration")?).unwrap_or(0),
+            })
+        })
+        .collect()
+}
+
+/// Of runs that were planned since then.
+pub(crate) async fn figures_since(read: &mut Read, since: Timestamp) -> Result<Vec<RunFigures>, StoreError> {
+    figures(read, "created_at >= $1", args![since]).await
+}
+
+/// Of all kept runs of a job.
+pub(crate) async fn figures_of_job(read: &mut Read, job: &JobId) -> Result<Vec<RunFigures>, StoreError> {
+    figures(read, "job_id = $1", args![job]).await
+}
+
+/// Runs that were planned since then, also those that are not kept any more.
+pub(crate) async fn count_runs_since(read: &mut Read, since: Timestamp) -> Result<u64, StoreError> {
+    let kept: u64 =
+        read.fetch_one("SELECT COUNT(*) FROM job_runs WHERE created_at >= $1", args![since]).await?.first()?;
+    // Every time zone's days begin with a quarter of an hour.
+    let first = since.as_micros() / ACTIVITY_QUARTER_MICROS;
+    let sql = "SELECT CAST(COALESCE(SUM(runs), 0) AS BIGINT) FROM job_runs_gone WHERE quarter >= $1";
+    let gone: u64 = read.fetch_one(sql, args![first]).await?.first()?;
+    Ok(kept + gone)
+}
+
+/// The most runs that failed of one job since then and since its last success.
+pub(crate) async fn most_failed_in_a_row(read: &mut Read, since: Timestamp) -> Result<u64, StoreError> {
+    let sql = "WITH ended AS (SELECT job_id, status, completed_at FROM job_runs \
+               WHERE completed_at >= $1 AND status IN ('success', 'failed', 'timeout')) \
+               SELECT COALESCE(MAX(failed), 0) FROM (SELECT COUNT(*) AS failed FROM ended LEFT JOIN \
+               (SELECT job_id, MAX(completed_at) AS at FROM ended WHERE status = 'success' GROUP BY job_id) AS well \
+               ON well.job_id = ended.job_id \
+               WHERE ended.status <> 'success' AND (well.at IS NULL OR ended.completed_at > well.at) \
+               GROUP BY ended.job_id) AS jobs";
+    read.fetch_one(sql, args![since]).await?.first()
+}

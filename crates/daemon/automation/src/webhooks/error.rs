@@ -1,0 +1,113 @@
+//! What can go wrong with inbound webhooks.
+
+use std::time::Duration;
+
+use agentd_base::{DomainError, ErrorKind, FieldProblem};
+use agentd_core::rate_limit::{Outcome, Refusal};
+use agentd_core::vault::VaultError;
+use agentd_engine::agents::AgentError;
+use agentd_store::StoreError;
+
+use super::model::MAX_WEBHOOKS;
+use super::signature::SignatureProblem;
+
+#[derive(Debug, thiserror::Error)]
+pub enum WebhookError {
+    #[error("there is no webhook `{id}`; GET /api/webhooks lists those there are")]
+    NotFound { id: String },
+    #[error("this webhook has no delivery `{id}`, or none any more; GET its deliveries for those there are")]
+    DeliveryNotFound { id: String },
+    #[error("the webhook is not valid")]
+    Invalid { problems: Vec<FieldProblem> },
+    #[error("{MAX_WEBHOOKS} webhooks exist already, which is the most one daemon keeps; delete one first")]
+    TooMany,
+    #[error(transparent)]
+    Signature(#[from] SignatureProblem),
+    #[error("the webhook is switched off and takes nothing until its owner switches it on")]
+    Disabled,
+    #[error("this Idempotency-Key was used for another body; take a new key")]
+    KeyReused,
+    #[error("too many requests came through this webhook; wait as long as `Retry-After` says")]
+    TooFast { retry_after: Duration },
+    #[error("too many requests came through all webhooks together; wait as long as `Retry-After` says")]
+    TooFastInAll { retry_after: Duration },
+    /// What was accepted before is not worked off yet.
+    #[error("{backlog}; send the request again as `Retry-After` says")]
+    Overloaded { backlog: &'static str },
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    #[error(transparent)]
+    Vault(#[from] VaultError),
+    #[error("webhooks cannot be read or changed now")]
+    Store(#[from] StoreError),
+}
+
+impl WebhookError {
+    pub(super) fn not_found(id: &str) -> Self {
+        Self::NotFound { id: id.chars().take(80).collect() }
+    }
+
+    pub(super) fn no_delivery(id: &str) -> Self {
+        Self::DeliveryNotFound { id: id.chars().take(80).collect() }
+    }
+
+    /// What became of the request that it refuses.
+    pub(super) fn outcome(&self) -> Outcome {
+        match self {
+            Self::Signature(_) => Outcome::Unsigned,
+            Self::Disabled => Outcome::Disabled,
+            Self::TooFast { .. } | Self::TooFastInAll { .. } => Outcome::RateLimited,
+            Self::Overloaded { .. } => Outcome::Overloaded,
+            Self::NotFound { .. } | Self::Invalid { .. } | Self::KeyReused => Outcome::Invalid,
+            _ => Outcome::Failed,
+        }
+    }
+
+    pub(super) fn invalid(field: &str, message: impl Into<String>) -> Self {
+        Self::Invalid { problems: vec![FieldProblem { field: field.to_owned(), message: message.into() }] }
+    }
+}
+
+impl From<Refusal> for WebhookError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::TooFast { retry_after } => Self::TooFast { retry_after },
+            Refusal::TooFastInAll { retry_after } => Self::TooFastInAll { retry_after },
+            Refusal::Overloaded { backlog } => Self::Overloaded { backlog },
+            Refusal::Store(error) => Self::Store(error),
+        }
+    }
+}
+
+impl DomainError for WebhookError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotFound { .. } | Self::DeliveryNotFound { .. } => ErrorKind::NotFound,
+            Self::Invalid { problems } => ErrorKind::Invalid(problems.clone()),
+            Self::TooMany | Self::Disabled | Self::KeyReused => ErrorKind::Conflict,
+            Self::Signature(_) => ErrorKind::Unauthenticated,
+            Self::TooFast { retry_after } | Self::TooFastInAll { retry_after } => ErrorKind::TooMany(*retry_after),
+            Self::Overloaded { .. } => ErrorKind::Unavailable,
+            Self::Agent(error) => error.kind(),
+            Self::Vault(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } => "webhook_not_found",
+            Self::DeliveryNotFound { .. } => "delivery_not_found",
+            Self::Invalid { .. } => "invalid_request",
+            Self::TooMany => "too_many_webhooks",
+            Self::Signature(problem) => problem.code(),
+            Self::Disabled => "webhook_disabled",
+            Self::KeyReused => "idempotency_key_reused",
+            Self::TooFast { .. } | Self::TooFastInAll { .. } => "rate_limited",
+            Self::Overloaded { .. } => "overloaded",
+            Self::Agent(error) => error.code(),
+            Self::Vault(error) => error.code(),
+            Self::Store(error) => error.code(),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What came, and what became of it.
+
+use agentd_base::{Page, PageLimits, Problems, Timestamp};
+use agentd_core::runtime::record_once;
+use agentd_engine::agents::AgentId;
+use agentd_web::{ApiError, ApiResult, ErrorBody, IdempotencyKey, Json, Path, Query};
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::{IntoParams, ToSchema};
+
+use super::receive::{AcceptedDelivery, refusal};
+use crate::webhooks::model::{
+    BodyFormat, Delivery, DeliveryStatus, StoredRequest, WebhookDeliveryId, WebhookId, read_body,
+};
+use crate::webhooks::service::Webhooks;
+
+/// A request that was accepted, and what became of it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = WebhookDelivery)]
+pub(super) struct DeliveryView {
+    id: WebhookDeliveryId,
+    webhook_id: WebhookId,
+    status: DeliveryStatus,
+    is_replay: bool,
+    /// The delivery whose request this one repeats.
+    replay_of: Option<WebhookDeliveryId>,
+    /// What the sender calls it.
+    message_id: Option<String>,
+    /// The event `webhook.received` that it was.
+    event_id: String,
+    body_bytes: u64,
+    /// Whose turn it started.
+    agent_id: Option<AgentId>,
+    /// The log of that turn: `GET /api/chat/sessions/{session_id}/stream`, kept for a day after its end.
+    session_id: Option<String>,
+    /// What the agent said; in lists its first 2,000 characters.
+    output: Option<String>,
+    /// Why there is no answer, or why the turn has not begun yet.
+    error: Option<String>,
+    created_at: Timestamp,
+    started_at: Option<Timestamp>,
+    completed_at: Option<Timestamp>,
+}
+
+impl From<Delivery> for DeliveryView {
+    fn from(delivery: Delivery) -> Self {
+        Self {
+            id: delivery.id,
+            webhook_id: delivery.webhook_id,
+            status: delivery.status,
+            is_replay: delivery.replay_of.is_some(),
+            replay_of: delivery.replay_of,
+            message_id: delivery.message_id,
+            event_id: delivery.event_id,
+            body_bytes: delivery.body_bytes,
+            agent_id: delivery.agent_id,
+            session_id: delivery.session_id,
+            output: delivery.output,
+            error: delivery.error,
+            created_at: delivery.created_at,
+            started_at: delivery.started_at,
+            completed_at: delivery.completed_at,
+        }
+    }
+}
+
+/// A delivery with the request that came.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = WebhookDeliveryWithRequest)]
+pub(super) struct DeliveryWithRequest {
+    #[serde(flatten)]
+    delivery: DeliveryView,
+    /// In lower case; without what proves who sent it, such as credentials and signatures.
+    #[schema(value_type = Object)]
+    headers: Map<String, Value>,
+    body_format: BodyFormat,
+    /// The JSON that it is, else text, else base64.
+    body: Value,
+}
+
+impl From<(Delivery, StoredRequest)> for DeliveryWithRequest {
+    fn from((delivery, request): (Delivery, StoredRequest)) -> Self {
+        let (body_format, body) = read_body(request.header("content-type"), &request.body);
+        Self { delivery: delivery.into(), headers: request.headers, body_format, body }
+    }
+}
+
+/// The newest first.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = WebhookDeliveryList)]
+pub(super) struct DeliveryList {
+    deliveries: Vec<DeliveryView>,
+    /// How many there are, whatever the page.
+    total: u64,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct DeliveryQuery {
+    /// Only those in this state.
+    #[param(inline)]
+    status: Option<DeliveryStatus>,
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
+    limit: Option<i64>,
+    #[param(minimum = 0, default = 0)]
+    offset: Option<i64>,
+}
+
+/// What came through a webhook, the newest first
+///
+/// Kept for 30 days, and of a webhook the newest 10,000 or 256 MiB.
+#[utoipa::path(get, path = "/api/webhooks/{id}/deliveries", operation_id = "list_webhook_deliveries", tag = "webhooks",
+    params(("id" = String, Path), DeliveryQuery), responses((status = 200, body = DeliveryList)))]
+pub(super) async fn list_webhook_deliveries(
+    State(webhooks): State<Webhooks>,
+    Path(id): Path<WebhookId>,
+    Query(query): Query<DeliveryQuery>,
+) -> ApiResult<Json<DeliveryList>> {
+    let mut problems = Problems::new();
+    let page = Page::checked(query.limit, query.offset, PageLimits::default(), &mut problems);
+    problems.into_result().map_err(ApiError::invalid)?;
+    let (deliveries, total) = webhooks.list_deliveries(&id, query.status, page).await?;
+    Ok(Json(DeliveryList { deliveries: deliveries.into_iter().map(DeliveryView::from).collect(), total }))
+}
+
+/// One delivery with the request that came
+#[utoipa::path(get, path = "/api/webhooks/{id}/deliveries/{delivery_id}", operation_id = "get_webhook_delivery",
+    tag = "webhooks", params(("id" = String, Path), ("delivery_id" = String, Path)),
+    responses((status = 200, body = DeliveryWithRequest)))]
+pub(super) async fn get_webhook_delivery(
+    State(webhooks): State<Webhooks>,
+    Path((id, delivery)): Path<(WebhookId, WebhookDeliveryId)>,
+) -> ApiResult<Json<DeliveryWithRequest>> {
+    Ok(Json(webhooks.get_delivery(&id, &delivery).await?.into()))
+}
+
+/// Take the same request again
+///
+/// A new delivery: another event, with `is_replay`, and another turn of the agent that the webhook names now.
+#[utoipa::path(post, path = "/api/webhooks/{id}/deliveries/{delivery_id}/replay",
+    operation_id = "replay_webhook_delivery", tag = "webhooks",
+    params(("id" = String, Path), ("delivery_id" = String, Path), IdempotencyKey),
+    responses((status = 202, body = AcceptedDelivery),
+        (status = 409, body = ErrorBody, description = "The webhook is switched off")))]
+pub(super) async fn replay_webhook_delivery(
+    State(webhooks): State<Webhooks>,
+    once: IdempotencyKey,
+    Path((id, delivery)): Path<(WebhookId, WebhookDeliveryId)>,
+) -> ApiResult<(StatusCode, Json<AcceptedDelivery>)> {
+    let accepted = |made: &Delivery| AcceptedDelivery { delivery_id: made.id.clone() };
+    let recorder = record_once(&once, StatusCode::ACCEPTED, accepted);
+    let made = webhooks.replay(&id, &delivery, recorder).await.map_err(refusal)?;
+    Ok((StatusCode::ACCEPTED, Json(accepted(&made))))
+}

@@ -1,0 +1,205 @@
+//! Letting a request in.
+
+use std::sync::Arc;
+
+use agentd_core::rate_limit::Outcome;
+use agentd_store::{EventId, NewEvent, NewItem, StoreError, Tx};
+use bytes::Bytes;
+use http::HeaderMap;
+use serde_json::{Map, Value, json};
+
+use super::Webhooks;
+use crate::webhooks::error::WebhookError;
+use crate::webhooks::model::QUEUE;
+use crate::webhooks::model::{
+    Delivery, DeliveryStatus, StoredRequest, Webhook, WebhookDeliveryId, WebhookId, is_kept_header, read_body,
+};
+use crate::webhooks::signature::{message_name, verify};
+use crate::webhooks::store::deliveries;
+
+/// A larger body is not repeated in the event.
+const MAX_EVENT_BODY_BYTES: usize = 64 * 1024;
+/// Of a longer header the beginning is kept, and of all together so much.
+const MAX_HEADER_BYTES: usize = 4 * 1024;
+const MAX_HEADERS_BYTES: usize = 16 * 1024;
+
+/// A request to a webhook, as it came.
+#[derive(Debug, Clone)]
+pub struct ReceivedRequest {
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+/// What is to be stored of a request.
+pub(super) struct NewDelivery {
+    pub(super) webhook: Webhook,
+    pub(super) message_id: Option<String>,
+    pub(super) replay_of: Option<WebhookDeliveryId>,
+    pub(super) request: StoredRequest,
+}
+
+impl Webhooks {
+    /// Takes a signed request, and answers the delivery that it is: an earlier one when the sender has
+    /// sent the same message within a day.
+    ///
+    /// # Errors
+    /// `NotFound`, `Signature`, `Disabled`, `Invalid` id of the message, `KeyReused`, `TooFast`, `TooFastInAll`,
+    /// `Overloaded`, or the store's refusal.
+    pub async fn receive(&self, id: &WebhookId, request: ReceivedRequest) -> Result<WebhookDeliveryId, WebhookError> {
+        let received = self.try_receive(id, request).await;
+        self.0.counts.count(match &received {
+            Ok((_, true)) => Outcome::Accepted,
+            Ok((_, false)) => Outcome::Repeated,
+            Err(error) => error.outcome(),
+        });
+        received.map(|(delivery, _)| delivery)
+    }
+
+    /// The delivery, and whether it is a new one.
+    async fn try_receive(
+        &self,
+        id: &WebhookId,
+        request: ReceivedRequest,
+    ) -> Result<(WebhookDeliveryId, bool), WebhookError> {
+        let context = &self.0.context;
+        let known = self.find_known(id).await?;
+        let now = context.clock.now();
+        verify(known.secret.as_ref(), &request.headers, &request.body, now)?;
+        if !known.webhook.enabled {
+            return Err(WebhookError::Disabled);
+        }
+        let named = message_name(&request.headers)
+            .map_err(|name| WebhookError::invalid(name, "must be 1 to 255 visible ASCII characters"))?;
+        self.0.admission.admit(id, now)?;
+        self.0.admission.check_backlog(context).await?;
+        let new = NewDelivery {
+            webhook: known.webhook.clone(),
+            message_id: named.as_ref().map(|named| named.id.clone()),
+            replay_of: None,
+            request: StoredRequest { headers: kept_headers(&request.headers), body: request.body.to_vec() },
+        };
+        let (delivery, parts) = self.prepare(new);
+        let stored = context
+            .db
+            .write(async move |tx: &mut Tx| {
+                if let Some(named) = &named
+                    && let Some(earlier) =
+                        deliveries::claim_message(tx, &delivery.webhook_id, &named.key(), &delivery.id).await?
+                {
+                    if named.is_idempotency_key()
+                        && let Some(first) = deliveries::find_request(tx, &earlier).await?
+                        && first.body != parts.request.body
+                    {
+                        return Err(WebhookError::KeyReused);
+                    }
+                    return Ok((earlier, false));
+                }
+                // It may have been deleted or switched off since it was looked up.
+                match crate::webhooks::store::find_webhook(tx, &delivery.webhook_id).await? {
+                    None => return Err(WebhookError::not_found(delivery.webhook_id.as_str())),
+                    Some(webhook) if !webhook.enabled => return Err(WebhookError::Disabled),
+                    Some(_) => {}
+                }
+                store_delivery(tx, &delivery, &parts).await?;
+                Ok((delivery.id.clone(), true))
+            })
+            .await?;
+        self.note_fed(id);
+        Ok(stored)
+    }
+
+    /// The row of a new delivery, and what goes with it.
+    pub(super) fn prepare(&self, new: NewDelivery) -> (Delivery, Arc<DeliveryParts>) {
+        let context = &self.0.context;
+        let NewDelivery { webhook, message_id, replay_of, request } = new;
+        let now = context.clock.now();
+        let has_turn = webhook.agent_id.is_some();
+        let delivery = Delivery {
+            id: WebhookDeliveryId::generate(&context.ids),
+            webhook_id: webhook.id.clone(),
+            message_id,
+            replay_of,
+            event_id: String::new(),
+            status: if has_turn { DeliveryStatus::Pending } else { DeliveryStatus::Received },
+            body_bytes: request.body.len() as u64,
+            agent_id: None,
+            session_id: None,
+            output: None,
+            error: None,
+            created_at: now,
+            started_at: None,
+            completed_at: (!has_turn).then_some(now),
+        };
+        let event = event_data(&webhook, &delivery, &request);
+        let agent = webhook.agent_id.map(|agent| agent.to_string());
+        (delivery, Arc::new(DeliveryParts { request, event, agent }))
+    }
+}
+
+/// What is stored beside a delivery's row.
+pub(super) struct DeliveryParts {
+    request: StoredRequest,
+    event: Value,
+    agent: Option<String>,
+}
+
+/// The event, the delivery, and the queue item by which a turn begins.
+pub(super) async fn store_delivery(
+    tx: &mut Tx,
+    delivery: &Delivery,
+    parts: &DeliveryParts,
+) -> Result<Delivery, StoreError> {
+    let mut event = NewEvent::new("webhook.received", parts.event.clone());
+    event.agent.clone_from(&parts.agent);
+    let event_id: EventId = tx.emit(event).await?;
+    let delivery = Delivery { event_id: event_id.to_string(), ..delivery.clone() };
+    deliveries::insert_delivery(tx, &delivery, &parts.request).await?;
+    if delivery.status == DeliveryStatus::Pending {
+        tx.enqueue(NewItem {
+            queue: QUEUE.to_owned(),
+            // The lane is the webhook.
+            dedup_key: Some(format!("{}/{}", delivery.webhook_id, delivery.id)),
+            payload: json!({ "delivery_id": delivery.id }),
+            run_at: delivery.created_at,
+            // How often is for the worker to decide.
+            max_attempts: u32::MAX,
+        })
+        .await?;
+    }
+    Ok(delivery)
+}
+
+/// `data` of `webhook.received`.
+fn event_data(webhook: &Webhook, delivery: &Delivery, request: &StoredRequest) -> Value {
+    let (format, body) = read_body(request.header("content-type"), &request.body);
+    let is_too_long = request.body.len() > MAX_EVENT_BODY_BYTES;
+    json!({
+        "webhook_id": webhook.id,
+        "webhook_name": webhook.name,
+        "delivery_id": delivery.id,
+        "is_replay": delivery.replay_of.is_some(),
+        "headers": request.headers,
+        "body": if is_too_long { Value::Null } else { body },
+        "body_format": format,
+        "is_body_omitted": is_too_long,
+    })
+}
+
+/// Headers as they are kept.
+fn kept_headers(headers: &HeaderMap) -> Map<String, Value> {
+    let mut kept = Map::new();
+    let mut left = MAX_HEADERS_BYTES;
+    for name in headers.keys().filter(|name| is_kept_header(name.as_str())) {
+        let values: Vec<_> =
+            headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
+        let mut text = values.join(", ");
+        text.truncate(text.floor_char_boundary(MAX_HEADER_BYTES));
+        let bytes = name.as_str().len() + text.len();
+        if bytes > left {
+            break;
+        }
+        left -= bytes;
+        kept.insert(name.as_str().to_owned(), Value::from(text));
+    }
+    kept
+}

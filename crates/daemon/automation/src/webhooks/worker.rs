@@ -1,0 +1,257 @@
+//! Workers of inbound webhooks: starting the turns of deliveries, and purging deliveries.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_base::{Backoff, Timestamp};
+use agentd_core::runtime::{
+    AppContext, HandlesItems, ItemFailure, NextDue, WorkQueue, Worker, WorkerError, WorkerReport,
+};
+use agentd_engine::agents::Agent;
+use agentd_engine::engine::{Origin, OriginKind, SessionId, Sources, StartTurn, ToolUse};
+use agentd_store::{ItemStatus, Lease, StoreError, Tx};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use tokio::sync::Notify;
+
+use super::model::{
+    Delivery, DeliveryStatus, KEPT, MAX_BYTES, MAX_DELIVERIES, QUEUE, REPEATS_WITHIN, Webhook, WebhookDeliveryId,
+    WebhookId,
+};
+use super::prompt::tell;
+use super::service::Webhooks;
+use super::store::{self, deliveries, purge};
+use super::turns::TRANSCRIPT;
+
+/// Maximum number of attempts to start a turn, over about an hour and a half.
+const MAX_ATTEMPTS: u32 = 8;
+const BACKOFF: Backoff =
+    Backoff { base: Duration::from_secs(10), multiplier: 3.0, cap: Duration::from_secs(30 * 60), jitter: 0.2 };
+
+/// Maximum number of deliveries of one webhook that wait for a permit in this process, so that a busy webhook leaves
+/// capacity for the others. A claim may raise it to twice this number, a quarter of the total.
+const MAX_HELD_OF_WEBHOOK: usize = 16;
+
+/// Starts the turns of deliveries, each as soon as it has a permit at its provider.
+#[derive(Debug, Clone)]
+pub(crate) struct StartTurns(pub Webhooks);
+
+type Failure = ItemFailure<DeliveryStatus>;
+
+#[derive(Deserialize)]
+pub(crate) struct Payload {
+    delivery_id: WebhookDeliveryId,
+}
+
+impl HandlesItems for StartTurns {
+    type Item = Payload;
+    type End = DeliveryStatus;
+    const WORKER: &'static str = "webhooks.start";
+    const LEASE: Duration = Duration::from_secs(15);
+    const LANE_LIMIT: usize = MAX_HELD_OF_WEBHOOK;
+
+    fn context(&self) -> &AppContext {
+        self.0.context()
+    }
+
+    fn queue(&self) -> &WorkQueue {
+        self.0.queue()
+    }
+
+    /// Starts the turn of a delivery once it holds a permit. Completing the queue item, updating the delivery and
+    /// inserting the session are one transaction.
+    async fn handle(&self, lease: &Lease, Payload { delivery_id }: &Payload) -> Result<(), Failure> {
+        let webhooks = &self.0;
+        let Some((webhook, _)) = find_work(webhooks, delivery_id).await? else {
+            return self.complete(lease).await;
+        };
+        let agent = agent_of(webhooks, &webhook).await?;
+        let permit = webhooks.engine().background_permit(webhook.id.as_str(), &agent, None);
+        let permit = self.hold(lease, permit).await?;
+        // The delivery may have changed while it waited.
+        let Some((webhook, delivery)) = find_work(webhooks, delivery_id).await? else {
+            return self.complete(lease).await;
+        };
+        let agent = agent_of(webhooks, &webhook).await?;
+        let request = deliveries::find_request(&mut webhooks.context().db.read().await?, &delivery.id).await?;
+        let request =
+            request.ok_or_else(|| Failure::last(DeliveryStatus::Failed, "its request is not kept any more"))?;
+        let told = tell(&webhook, &request, &webhooks.context().entropy);
+        let turn = StartTurn {
+            origin: Origin::of(OriginKind::Webhook),
+            message_id: Some(delivery.id.to_string()),
+            transcript: Some(TRANSCRIPT),
+            tools: ToolUse::reading_and(&webhook.tools),
+            recall: Some(told.question),
+            sources: Sources::of(&format!("a request to the webhook `{}`", webhook.name)),
+            ..StartTurn::aside(Arc::clone(&agent), told.history)
+        };
+        let (held, agent_id) = (lease.clone(), agent.id.clone());
+        let open = async move |tx: &mut Tx, session: &SessionId| {
+            tx.complete(&held).await?;
+            if deliveries::update_started(tx, &delivery.id, &agent_id, session.as_str()).await? {
+                return Ok(());
+            }
+            Err(Failure::last(DeliveryStatus::Cancelled, "it was begun or ended already"))
+        };
+        let session = webhooks.engine().start(turn, open).await?;
+        webhooks.engine().hold_until_let_go(permit, session);
+        Ok(())
+    }
+
+    async fn record_failure(
+        &self,
+        tx: &mut Tx,
+        lease: &Lease,
+        Payload { delivery_id }: &Payload,
+        failure: &Failure,
+    ) -> Result<(), StoreError> {
+        let error = &failure.message;
+        let is_last = failure.code == Some("agent_not_found") || lease.attempt >= MAX_ATTEMPTS;
+        let end = failure.end.or(is_last.then_some(DeliveryStatus::Failed));
+        tracing::info!(delivery = %delivery_id, error, is_last = end.is_some(), "the turn of a delivery did not begin");
+        if let Some(status) = end {
+            tx.complete(lease).await?;
+            return deliveries::update_given_up(tx, delivery_id, status, error).await;
+        }
+        failure.retry(tx, lease, &BACKOFF).await?;
+        deliveries::update_delayed(tx, delivery_id, error).await
+    }
+}
+
+/// Finds a pending delivery and its webhook; `None` if there is nothing to do.
+async fn find_work(webhooks: &Webhooks, id: &WebhookDeliveryId) -> Result<Option<(Webhook, Delivery)>, StoreError> {
+    let mut read = webhooks.context().db.read().await?;
+    let delivery = deliveries::find_delivery(&mut read, id).await?;
+    let Some(delivery) = delivery.filter(|delivery| delivery.status == DeliveryStatus::Pending) else {
+        return Ok(None);
+    };
+    let Some(webhook) = store::find_webhook(&mut read, &delivery.webhook_id).await? else { return Ok(None) };
+    Ok(Some((webhook, delivery)))
+}
+
+async fn agent_of(webhooks: &Webhooks, webhook: &Webhook) -> Result<Arc<Agent>, Failure> {
+    let cancelled = |reason| Failure::last(DeliveryStatus::Cancelled, reason);
+    if !webhook.enabled {
+        return Err(cancelled("the webhook was switched off before the turn began; replay it if it is wanted"));
+    }
+    let Some(agent) = &webhook.agent_id else {
+        return Err(cancelled("the webhook named no agent any more before the turn began"));
+    };
+    Ok(webhooks.agents().get(agent.as_str()).await?)
+}
+
+/// Small, because a body can be up to two megabytes.
+const DELIVERIES_A_BATCH: u32 = 50;
+const ROWS_A_BATCH: u32 = 500;
+
+/// Deletes deliveries that expired or exceed a webhook's limit, and the data of deleted webhooks, one batch of each
+/// kind per call. It needs no lease because deletion is idempotent.
+#[derive(Debug)]
+pub(crate) struct PurgeDeliveries(pub Webhooks);
+
+impl Worker for PurgeDeliveries {
+    fn name(&self) -> &'static str {
+        "webhooks.purge"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
+    fn wake(&self) -> Option<Arc<Notify>> {
+        Some(self.0.purge_wake())
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        // A deletion wakes the worker through its write; expired rows can wait.
+        Some(NextDue::NEVER)
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
+        self.run().boxed()
+    }
+}
+
+impl PurgeDeliveries {
+    async fn run(&self) -> Result<WorkerReport, WorkerError> {
+        let old = self.purge_old().await?.and(self.purge_surplus().await?);
+        let deleted = self.purge_deleted().await?;
+        Ok(old.and(deleted).and(self.purge_messages().await?).and(self.purge_items().await?))
+    }
+
+    async fn purge_old(&self) -> Result<WorkerReport, WorkerError> {
+        let context = self.0.context();
+        let before = context.clock.now() - KEPT;
+        let old = purge::list_old(&mut context.db.read().await?, before, DELIVERIES_A_BATCH).await?;
+        self.delete(old).await
+    }
+
+    async fn purge_surplus(&self) -> Result<WorkerReport, WorkerError> {
+        let mut report = WorkerReport::IDLE;
+        for webhook in self.0.take_fed().await? {
+            let mut read = self.0.context().db.read().await?;
+            let surplus =
+                purge::list_surplus(&mut read, &webhook, MAX_DELIVERIES, MAX_BYTES, DELIVERIES_A_BATCH).await?;
+            drop(read);
+            let deleted = self.delete(surplus).await?;
+            if deleted.has_more {
+                self.0.note_fed(&webhook);
+            }
+            report = report.and(deleted);
+        }
+        Ok(report)
+    }
+
+    /// Deletes these deliveries. More may remain if they were a full batch.
+    async fn delete(&self, ids: Vec<WebhookDeliveryId>) -> Result<WorkerReport, WorkerError> {
+        if ids.is_empty() {
+            return Ok(WorkerReport::IDLE);
+        }
+        let report = WorkerReport::batch(ids.len(), DELIVERIES_A_BATCH);
+        let delete = async move |tx: &mut Tx| purge::delete_deliveries(tx, &ids).await;
+        self.0.context().db.write(delete).await?;
+        Ok(report)
+    }
+
+    async fn purge_deleted(&self) -> Result<WorkerReport, WorkerError> {
+        let db = &self.0.context().db;
+        let Some(webhook) = purge::find_hidden(&mut db.read().await?).await? else { return Ok(WorkerReport::IDLE) };
+        db.write(async move |tx: &mut Tx| purge_webhook(tx, &webhook).await).await?;
+        Ok(WorkerReport::more(1))
+    }
+
+    async fn purge_messages(&self) -> Result<WorkerReport, WorkerError> {
+        let context = self.0.context();
+        let before = context.clock.now() - REPEATS_WITHIN;
+        if !purge::has_old_messages(&mut context.db.read().await?, before).await? {
+            return Ok(WorkerReport::IDLE);
+        }
+        let delete = async move |tx: &mut Tx| purge::delete_old_messages(tx, before, ROWS_A_BATCH).await;
+        Ok(WorkerReport::batch(context.db.write_relaxed(delete).await?, ROWS_A_BATCH))
+    }
+
+    /// Purges queue items of turns that have started.
+    async fn purge_items(&self) -> Result<WorkerReport, WorkerError> {
+        let context = self.0.context();
+        if context.db.read().await?.queue_stats(QUEUE).await?.done == 0 {
+            return Ok(WorkerReport::IDLE);
+        }
+        // Items that end at this instant are purged in the next call.
+        let before = context.clock.now();
+        let delete = async move |tx: &mut Tx| tx.purge_queue(QUEUE, ItemStatus::Done, before, ROWS_A_BATCH).await;
+        Ok(WorkerReport::batch(context.db.write_relaxed(delete).await?, ROWS_A_BATCH))
+    }
+}
+
+/// Deletes a batch of a deleted webhook's rows. The last batch includes the webhook itself.
+async fn purge_webhook(tx: &mut Tx, webhook: &WebhookId) -> Result<(), StoreError> {
+    let deliveries = purge::list_of_webhook(tx, webhook, DELIVERIES_A_BATCH).await?;
+    purge::delete_deliveries(tx, &deliveries).await?;
+    let messages = purge::delete_messages(tx, webhook, ROWS_A_BATCH).await?;
+    if deliveries.is_empty() && messages == 0 {
+        purge::delete_hidden(tx, webhook).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,165 @@
+//! Conversations and messages.
+
+use agentd_base::Timestamp;
+use agentd_engine::agents::AgentId;
+use agentd_engine::engine::{Round, SessionId, SessionStatus, Sources, ToolUse, TurnUsage};
+use agentd_engine::projects::ProjectId;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+agentd_base::typed_id!(
+    /// The id of a conversation.
+    ConversationId,
+    "conv"
+);
+agentd_base::typed_id!(
+    /// The id of a message.
+    MessageId,
+    "msg"
+);
+agentd_store::stored_ids!(ConversationId, MessageId);
+
+/// Declares an enumeration that is stored and sent as its `snake_case` name.
+macro_rules! named {
+    ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name {
+            $($(#[$variant_meta])* $variant),+
+        }
+
+        impl $name {
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text),+
+                }
+            }
+
+            pub(super) fn from_stored(text: &str) -> Option<Self> {
+                match text {
+                    $($text => Some(Self::$variant),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+named!(
+    /// What an agent may do in a conversation.
+    Mode {
+        /// Talks, without tools.
+        Chat = "chat",
+        Agent = "agent",
+        /// Proposes, touches nothing.
+        Plan = "plan",
+    }
+);
+
+named!(
+    /// Whether tools that change something ask first.
+    ExecutionMode {
+        Autonomous = "autonomous",
+        ApprovalRequired = "approval_required",
+    }
+);
+
+named!(
+    Role {
+        User = "user",
+        Assistant = "assistant",
+        /// Becomes part of the system prompt.
+        System = "system",
+    }
+);
+
+named!(
+    MessageStatus {
+        /// Still being written; `content` is what was written so far.
+        Running = "running",
+        Complete = "complete",
+        /// The daemon was stopped in the middle.
+        Interrupted = "interrupted",
+        Cancelled = "cancelled",
+        /// The model or its provider failed; what it said before is kept.
+        Failed = "failed",
+    }
+);
+
+impl Conversation {
+    /// What the agent may do in this conversation.
+    #[must_use]
+    pub fn tool_use(&self) -> ToolUse {
+        match (self.mode, self.execution_mode) {
+            (Mode::Chat, _) => ToolUse::None,
+            (Mode::Plan, _) => ToolUse::ReadingOnly,
+            (Mode::Agent, ExecutionMode::Autonomous) => ToolUse::Free,
+            (Mode::Agent, ExecutionMode::ApprovalRequired) => ToolUse::Asking,
+        }
+    }
+}
+
+impl From<SessionStatus> for MessageStatus {
+    fn from(status: SessionStatus) -> Self {
+        match status {
+            SessionStatus::Running => Self::Running,
+            SessionStatus::Done => Self::Complete,
+            SessionStatus::Failed => Self::Failed,
+            SessionStatus::Cancelled => Self::Cancelled,
+            SessionStatus::Interrupted => Self::Interrupted,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conversation {
+    pub id: ConversationId,
+    pub title: String,
+    pub agent_id: AgentId,
+    /// What it belongs to.
+    pub project_id: Option<ProjectId>,
+    /// The device that began it, and that may go on in it.
+    pub device_id: Option<String>,
+    pub mode: Mode,
+    pub execution_mode: ExecutionMode,
+    pub message_count: u64,
+    /// Rises with every change of the messages.
+    pub revision: u64,
+    /// What stands for the messages up to position `summary_through` when a model is asked.
+    pub summary: Option<String>,
+    /// Where untrusted text comes from that may be in the summary.
+    pub summary_sources: Sources,
+    pub summary_through: u64,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Message {
+    pub id: MessageId,
+    pub conversation_id: ConversationId,
+    pub position: u64,
+    pub role: Role,
+    pub content: String,
+    /// What was done for it; empty where no tool was used.
+    pub rounds: Vec<Round>,
+    pub status: MessageStatus,
+    /// The log of the turn that wrote it.
+    pub session_id: Option<SessionId>,
+    pub created_at: Timestamp,
+    /// Model, tokens and cost of a reply; `None` for other messages.
+    pub usage: Option<TurnUsage>,
+    /// Somebody said it whom the owner does not know, or it answers them: nobody learns from it.
+    pub is_untrusted: bool,
+}
+
+/// What is to be removed from a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cut {
+    /// Everything after this message.
+    After(MessageId),
+    /// Everything but the last so many messages.
+    KeepLast(u64),
+}

@@ -1,0 +1,131 @@
+//! What owners are asked, and their answers.
+
+use agentd_base::{FieldProblem, Page, PageLimits};
+use agentd_engine::engine::{Approval, ApprovalId, ApprovalStatus};
+use agentd_web::{ApiError, ApiResult, ErrorBody, Json, Path, Query};
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::chat::model::ConversationId;
+use crate::chat::service::Chat;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ApprovalsQuery {
+    /// Left out: those of every state.
+    #[param(inline)]
+    status: Option<ApprovalStatus>,
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
+    limit: Option<u32>,
+    #[param(minimum = 0, default = 0)]
+    offset: Option<u64>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ApprovalList {
+    approvals: Vec<Approval>,
+    total: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Decision {
+    Approve,
+    Reject,
+}
+
+/// Other tools take a changed input with an approval. Whoever sends one must not believe that it ran.
+#[derive(Debug, Deserialize)]
+struct Edited {
+    input: Option<Value>,
+}
+
+impl Edited {
+    fn refuse(&self) -> ApiResult<()> {
+        match self.input {
+            None => Ok(()),
+            Some(_) => Err(ApiError::invalid(vec![FieldProblem {
+                field: "input".to_owned(),
+                message: "cannot be changed: what was asked for runs as it is; reject it, and give the agent a reason"
+                    .to_owned(),
+            }])),
+        }
+    }
+}
+
+/// The owner's answer.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(super) struct ApprovalAnswer {
+    decision: Decision,
+    /// The agent reads it.
+    #[serde(default)]
+    #[schema(max_length = 2_000)]
+    reason: Option<String>,
+    #[serde(flatten)]
+    #[schema(ignore)]
+    edited: Edited,
+}
+
+/// The owner's answer to something that waits in a conversation.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(super) struct ApprovalResponse {
+    #[schema(min_length = 1, max_length = 64)]
+    approval_id: String,
+    decision: Decision,
+    /// The agent reads it.
+    #[serde(default)]
+    #[schema(max_length = 2_000)]
+    reason: Option<String>,
+    #[serde(flatten)]
+    #[schema(ignore)]
+    edited: Edited,
+}
+
+/// List what waits for approval, and what was answered in the last 30 days, the newest first
+#[utoipa::path(get, path = "/api/chat/approvals", operation_id = "list_approvals", tag = "chat",
+    params(ApprovalsQuery), responses((status = 200, body = ApprovalList)))]
+pub(super) async fn list_approvals(
+    State(chat): State<Chat>,
+    Query(query): Query<ApprovalsQuery>,
+) -> ApiResult<Json<ApprovalList>> {
+    let page = Page { limit: query.limit.unwrap_or(PageLimits::default().default), offset: query.offset.unwrap_or(0) };
+    let (approvals, total) = chat.engine().approvals().list(query.status, page).await?;
+    Ok(Json(ApprovalList { approvals, total }))
+}
+
+/// Approve or reject anything that waits
+///
+/// What was approved then runs, exactly as it was shown; a rejection is told to the agent, with the reason.
+#[utoipa::path(post, path = "/api/chat/approvals/{id}", operation_id = "answer_approval", tag = "chat",
+    params(("id" = String, Path)), request_body = ApprovalAnswer, responses((status = 200, body = Approval),
+        (status = 404, body = ErrorBody, description = "There is no such approval"),
+        (status = 409, body = ErrorBody, description = "It was answered already, its time is over, or it cannot happen any more")))]
+pub(super) async fn answer_approval(
+    State(chat): State<Chat>,
+    Path(id): Path<ApprovalId>,
+    Json(answer): Json<ApprovalAnswer>,
+) -> ApiResult<Json<Approval>> {
+    answer.edited.refuse()?;
+    let is_approved = answer.decision == Decision::Approve;
+    Ok(Json(chat.engine().approvals().decide(&id, None, is_approved, answer.reason).await?))
+}
+
+/// Approve or reject what waits in a conversation
+#[utoipa::path(post, path = "/api/chat/conversations/{id}/approval-response", operation_id = "respond_to_approval",
+    tag = "chat", params(("id" = String, Path)), request_body = ApprovalResponse,
+    responses((status = 200, body = Approval),
+        (status = 404, body = ErrorBody, description = "There is no such approval in this conversation"),
+        (status = 409, body = ErrorBody, description = "It was answered already, its time is over, or it cannot happen any more")))]
+pub(super) async fn respond_to_approval(
+    State(chat): State<Chat>,
+    Path(id): Path<ConversationId>,
+    Json(answer): Json<ApprovalResponse>,
+) -> ApiResult<Json<Approval>> {
+    answer.edited.refuse()?;
+    let is_approved = answer.decision == Decision::Approve;
+    let approval = ApprovalId::from(answer.approval_id);
+    let conversation = chat.get(&id).await?.id.to_string();
+    Ok(Json(chat.engine().approvals().decide(&approval, Some(&conversation), is_approved, answer.reason).await?))
+}

@@ -1,0 +1,270 @@
+//! Conversations and their modes.
+
+use agentd_base::{Page, PageLimits, Patch, Problems, Timestamp};
+use agentd_core::runtime::record_once;
+use agentd_engine::agents::AgentId;
+use agentd_engine::projects::ProjectId;
+use agentd_web::{ApiError, ApiResult, IdempotencyKey, Json, Path, Query};
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::messages::MessageView;
+use crate::chat::model::{Conversation, ConversationId, ExecutionMode, Mode};
+use crate::chat::service::{Chat, CreateConversation, UpdateConversation};
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ConversationView {
+    id: ConversationId,
+    /// Follows the first message until it is set.
+    title: String,
+    agent_id: AgentId,
+    /// What it belongs to; null when that is nothing, or was deleted.
+    project_id: Option<ProjectId>,
+    mode: Mode,
+    execution_mode: ExecutionMode,
+    message_count: u64,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+impl From<&Conversation> for ConversationView {
+    fn from(conversation: &Conversation) -> Self {
+        Self {
+            id: conversation.id.clone(),
+            title: conversation.title.clone(),
+            agent_id: conversation.agent_id.clone(),
+            project_id: conversation.project_id.clone(),
+            mode: conversation.mode,
+            execution_mode: conversation.execution_mode,
+            message_count: conversation.message_count,
+            created_at: conversation.created_at,
+            updated_at: conversation.updated_at,
+        }
+    }
+}
+
+/// The most recently changed first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ConversationList {
+    conversations: Vec<ConversationView>,
+    /// How many there are, whatever the page.
+    total: u64,
+}
+
+/// A conversation with a page of its messages, oldest first; `message_count` says how many there
+/// are.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ConversationWithMessages {
+    #[serde(flatten)]
+    conversation: ConversationView,
+    messages: Vec<MessageView>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+pub(super) struct ConversationFields {
+    /// Id or svc_name; left out: the default agent.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 64)]
+    agent_id: Option<String>,
+    /// Left out: it follows the first message.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 200)]
+    title: Option<String>,
+    /// Default `agent`.
+    #[serde(default)]
+    mode: Option<Mode>,
+    /// Default `autonomous`.
+    #[serde(default)]
+    execution_mode: Option<ExecutionMode>,
+    /// A project that it belongs to.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 64)]
+    project_id: Option<String>,
+}
+
+/// Any of the fields; those left out stay as they are.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(super) struct ConversationChange {
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 200)]
+    title: Option<String>,
+    #[serde(default)]
+    mode: Option<Mode>,
+    #[serde(default)]
+    execution_mode: Option<ExecutionMode>,
+    /// A project that it belongs to from now on; null: to none.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 64)]
+    project_id: Patch<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub(super) struct ModeBody {
+    mode: Mode,
+}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub(super) struct ExecutionModeBody {
+    execution_mode: ExecutionMode,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ConversationDeleted {
+    /// Always true.
+    deleted: bool,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ConversationQuery {
+    /// Only those of this agent, by id or svc_name.
+    #[param(min_length = 1, max_length = 64)]
+    agent_id: Option<String>,
+    /// Only those of this project.
+    #[param(min_length = 1, max_length = 64)]
+    project_id: Option<String>,
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
+    limit: Option<i64>,
+    #[param(minimum = 0, default = 0)]
+    offset: Option<i64>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct MessageQuery {
+    /// How many messages.
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
+    limit: Option<i64>,
+    /// Counted from the oldest message.
+    #[param(minimum = 0, default = 0)]
+    offset: Option<i64>,
+}
+
+fn page(limit: Option<i64>, offset: Option<i64>) -> ApiResult<Page> {
+    let mut problems = Problems::new();
+    let page = Page::checked(limit, offset, PageLimits::default(), &mut problems);
+    problems.into_result().map_err(ApiError::invalid)?;
+    Ok(page)
+}
+
+/// Conversations, the most recently changed first
+#[utoipa::path(get, path = "/api/chat/conversations", operation_id = "list_conversations", tag = "chat",
+    params(ConversationQuery), responses((status = 200, body = ConversationList),
+    (status = 404, body = agentd_web::ErrorBody, description = "There is no such agent or project")))]
+pub(super) async fn list_conversations(
+    State(chat): State<Chat>,
+    Query(query): Query<ConversationQuery>,
+) -> ApiResult<Json<ConversationList>> {
+    let page = page(query.limit, query.offset)?;
+    let (conversations, total) = chat.list(query.agent_id.as_deref(), query.project_id.as_deref(), page).await?;
+    Ok(Json(ConversationList { conversations: conversations.iter().map(ConversationView::from).collect(), total }))
+}
+
+/// Make a conversation
+#[utoipa::path(post, path = "/api/chat/conversations", operation_id = "create_conversation", tag = "chat",
+    request_body = ConversationFields, params(IdempotencyKey), responses((status = 201, body = ConversationView),
+    (status = 404, body = agentd_web::ErrorBody, description = "There is no such agent or project")))]
+pub(super) async fn create_conversation(
+    State(chat): State<Chat>,
+    once: IdempotencyKey,
+    Json(fields): Json<ConversationFields>,
+) -> ApiResult<(StatusCode, Json<ConversationView>)> {
+    let wanted = CreateConversation {
+        agent: fields.agent_id,
+        title: fields.title,
+        mode: fields.mode,
+        execution_mode: fields.execution_mode,
+        project: fields.project_id,
+    };
+    let recorder = record_once(&once, StatusCode::CREATED, |made: &Conversation| ConversationView::from(made));
+    let made = chat.create(wanted, recorder).await?;
+    Ok((StatusCode::CREATED, Json(ConversationView::from(&made))))
+}
+
+/// One conversation with a page of its messages, oldest first
+#[utoipa::path(get, path = "/api/chat/conversations/{id}", operation_id = "get_conversation", tag = "chat",
+    params(("id" = String, Path), MessageQuery), responses((status = 200, body = ConversationWithMessages)))]
+pub(super) async fn get_conversation(
+    State(chat): State<Chat>,
+    Path(id): Path<ConversationId>,
+    Query(query): Query<MessageQuery>,
+) -> ApiResult<Json<ConversationWithMessages>> {
+    let (conversation, messages) = chat.get_with_messages(&id, page(query.limit, query.offset)?).await?;
+    Ok(Json(ConversationWithMessages {
+        conversation: ConversationView::from(&conversation),
+        messages: messages.into_iter().map(MessageView::from).collect(),
+    }))
+}
+
+/// Change the title, the modes or the project of a conversation
+#[utoipa::path(put, path = "/api/chat/conversations/{id}", operation_id = "update_conversation", tag = "chat",
+    params(("id" = String, Path)), request_body = ConversationChange,
+    responses((status = 200, body = ConversationView)))]
+pub(super) async fn update_conversation(
+    State(chat): State<Chat>,
+    Path(id): Path<ConversationId>,
+    Json(change): Json<ConversationChange>,
+) -> ApiResult<Json<ConversationView>> {
+    let change = UpdateConversation {
+        title: change.title,
+        mode: change.mode,
+        execution_mode: change.execution_mode,
+        project: change.project_id,
+    };
+    Ok(Json(ConversationView::from(&chat.update(&id, change).await?)))
+}
+
+/// Delete a conversation with its messages, for good
+#[utoipa::path(delete, path = "/api/chat/conversations/{id}", operation_id = "delete_conversation", tag = "chat",
+    params(("id" = String, Path)), responses((status = 200, body = ConversationDeleted)))]
+pub(super) async fn delete_conversation(
+    State(chat): State<Chat>,
+    Path(id): Path<ConversationId>,
+) -> ApiResult<Json<ConversationDeleted>> {
+    chat.delete(&id).await?;
+    Ok(Json(ConversationDeleted { deleted: true }))
+}
+
+/// The mode of a conversation
+#[utoipa::path(get, path = "/api/chat/conversations/{id}/mode", operation_id = "get_mode", tag = "chat",
+    params(("id" = String, Path)), responses((status = 200, body = ModeBody)))]
+pub(super) async fn get_mode(State(chat): State<Chat>, Path(id): Path<ConversationId>) -> ApiResult<Json<ModeBody>> {
+    Ok(Json(ModeBody { mode: chat.get(&id).await?.mode }))
+}
+
+/// Set the mode of a conversation
+#[utoipa::path(patch, path = "/api/chat/conversations/{id}/mode", operation_id = "update_mode", tag = "chat",
+    params(("id" = String, Path)), request_body = ModeBody, responses((status = 200, body = ModeBody)))]
+pub(super) async fn update_mode(
+    State(chat): State<Chat>,
+    Path(id): Path<ConversationId>,
+    Json(body): Json<ModeBody>,
+) -> ApiResult<Json<ModeBody>> {
+    let change = UpdateConversation { mode: Some(body.mode), ..UpdateConversation::default() };
+    Ok(Json(ModeBody { mode: chat.update(&id, change).await?.mode }))
+}
+
+/// The execution mode of a conversation
+#[utoipa::path(get, path = "/api/chat/conversations/{id}/execution-mode", operation_id = "get_execution_mode",
+    tag = "chat", params(("id" = String, Path)), responses((status = 200, body = ExecutionModeBody)))]
+pub(super) async fn get_execution_mode(
+    State(chat): State<Chat>,
+    Path(id): Path<ConversationId>,
+) -> ApiResult<Json<ExecutionModeBody>> {
+    Ok(Json(ExecutionModeBody { execution_mode: chat.get(&id).await?.execution_mode }))
+}
+
+/// Set the execution mode of a conversation
+#[utoipa::path(put, path = "/api/chat/conversations/{id}/execution-mode", operation_id = "update_execution_mode",
+    tag = "chat", params(("id" = String, Path)), request_body = ExecutionModeBody,
+    responses((status = 200, body = ExecutionModeBody)))]
+pub(super) async fn update_execution_mode(
+    State(chat): State<Chat>,
+    Path(id): Path<ConversationId>,
+    Json(body): Json<ExecutionModeBody>,
+) -> ApiResult<Json<ExecutionModeBody>> {
+    let change = UpdateConversation { execution_mode: Some(body.execution_mode), ..UpdateConversation::default() };
+    Ok(Json(ExecutionModeBody { execution_mode: chat.update(&id, change).await?.execution_mode }))
+}

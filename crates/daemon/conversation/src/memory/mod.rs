@@ -1,0 +1,66 @@
+//! Memory: what agents and people want to be remembered, and how it is found again.
+//!
+//! - [`Memory`]: episodes, search over them, the graph of entities that they mention, and figures.
+//! - `follower`: the search index of this daemon, which follows the rows.
+//!
+//! Invariants
+//! - The rows are the truth, vectors included; the index is derived from them and may be lost.
+//! - Whoever is told that an episode is stored finds it, in every mode and on every replica; whoever is
+//!   told that one is forgotten finds nothing of it.
+//! - An episode goes with everything that hangs on it, in one transaction: vectors, mentions, relations
+//!   and figures. An entity is there as long as an episode mentions it.
+//! - Figures change with what they count; asking for them never counts. What belongs to an agent that is deleted
+//!   counts for nothing from then on, although its rows go later.
+//! - What cannot be embedded now is stored without a vector, and gets it later.
+//!
+//! Deliberately absent: ranking and analysis (the search index), finding entities in text (a crate of
+//! its own), and conversations, which belong to chat.
+
+mod check;
+mod clustering;
+mod embedding;
+mod entities;
+mod error;
+mod follower;
+mod health;
+mod jobs;
+mod model;
+mod relevance;
+mod routes;
+mod selection;
+mod service;
+mod settings;
+mod source;
+mod store;
+mod tools;
+mod worker;
+
+use agentd_core::runtime::{Domain, Workers};
+
+use worker::{
+    ConsolidateConversations, EmbedEpisodes, ExtractEntities, FlushIndex, ForgetEpisodes, PruneChanges,
+    RememberConversations, WarmIndex, WriteRecalls,
+};
+
+pub use check::{Disagreement, MemoryCheck};
+pub use error::MemoryError;
+pub use model::FROM_HOOKS;
+pub use routes::{local_routes, routes};
+pub use service::{Memory, Remember};
+pub use settings::MemorySettings;
+pub use source::{ConversationRef, ConversationSource, Speaker, Utterance, UtterancePage};
+pub use tools::MemoryTools;
+
+impl Domain for Memory {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(WarmIndex(self.clone()));
+        workers.add(FlushIndex(self.clone()));
+        workers.add(EmbedEpisodes::new(self.clone()));
+        workers.add(PruneChanges(self.clone()));
+        workers.add(WriteRecalls(self.clone()));
+        workers.add(RememberConversations(self.clone()));
+        workers.add(ConsolidateConversations(self.clone()));
+        workers.add(ForgetEpisodes(self.clone()));
+        workers.add(ExtractEntities(self.clone()));
+    }
+}

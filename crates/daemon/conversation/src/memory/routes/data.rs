@@ -1,0 +1,93 @@
+//! Settings, export, and forgetting everything.
+
+use std::sync::Arc;
+
+use agentd_core::settings::PartialObject;
+use agentd_web::{ApiError, Json};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
+use http::HeaderValue;
+use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::stream::{self, Written, entries, so_far, text};
+use super::{Answer, EpisodeView};
+use crate::memory::model::Episode;
+use crate::memory::service::Memory;
+use crate::memory::settings::{MemoryPatch, MemorySettings};
+
+/// What is remembered, for how long, and how
+#[utoipa::path(get, path = "/api/settings/memory", tag = "settings", responses((status = 200, body = MemorySettings)))]
+pub(super) async fn get_memory_settings(State(memory): State<Memory>) -> Answer<Arc<MemorySettings>> {
+    Ok(Json(memory.settings().get().await?))
+}
+
+/// Changes what is remembered, for how long, and how
+///
+/// Takes any of the fields and answers the whole category, in force from now on. A field that is not
+/// known is refused.
+#[utoipa::path(
+    put, path = "/api/settings/memory", tag = "settings", request_body = MemoryPatch,
+    responses((status = 200, body = MemorySettings)),
+)]
+pub(super) async fn update_memory_settings(
+    State(memory): State<Memory>,
+    Json(change): Json<PartialObject>,
+) -> Answer<Arc<MemorySettings>> {
+    Ok(Json(memory.settings().update(change).await?))
+}
+
+/// What an export holds.
+#[derive(Debug, Serialize, ToSchema)]
+#[allow(dead_code, reason = "written piece by piece; this is its schema")]
+pub(super) struct MemoryExport {
+    /// `1`
+    format: u32,
+    exported_at: agentd_base::Timestamp,
+    /// Every episode, the oldest first.
+    episodes: Vec<EpisodeView>,
+    /// How many there are.
+    total: u64,
+}
+
+/// Everything that is remembered, as one JSON file
+///
+/// Streamed: it may be large.
+#[utoipa::path(
+    get, path = "/api/settings/memory/export", tag = "settings",
+    responses((status = 200, body = MemoryExport, headers(
+        ("Content-Disposition" = String, description = "Names the file, `agentd-memory.json`"),
+    ))),
+)]
+pub(super) async fn export_memory(State(memory): State<Memory>) -> Result<Response, ApiError> {
+    let now = memory.context().clock.now();
+    let head = format!("{{\"format\":1,\"exported_at\":\"{now}\",\"episodes\":[");
+    let written = Written::default();
+    let episodes = entries(memory.export(), |episode: &Episode| EpisodeView::from(episode), &written);
+    let tail = text(move || format!("],\"total\":{}}}\n", so_far(&written)));
+    let body = stream::body(head, episodes.chain(tail).boxed()).await?;
+    let headers = [
+        stream::JSON,
+        (CONTENT_DISPOSITION, HeaderValue::from_static("attachment; filename=\"agentd-memory.json\"")),
+        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    Ok((headers, body).into_response())
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct MemoryCleared {
+    /// How many episodes were forgotten.
+    cleared: u64,
+}
+
+/// Forgets everything
+///
+/// All episodes, their vectors and the knowledge graph. There is no way back.
+#[utoipa::path(
+    delete, path = "/api/settings/memory/data", tag = "settings", responses((status = 200, body = MemoryCleared)),
+)]
+pub(super) async fn clear_memory(State(memory): State<Memory>) -> Answer<MemoryCleared> {
+    Ok(Json(MemoryCleared { cleared: memory.clear().await? }))
+}

@@ -1,0 +1,221 @@
+//! Episodes: making, showing, deleting them.
+
+use agentd_base::{Edge, FieldProblem, Page, PageLimits, Problems, Timestamp};
+use agentd_core::runtime::record_once;
+use agentd_web::{ApiError, ApiResult, ErrorBody, IdempotencyKey, Json, Path, Query, Validate, Validated};
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::{Answer, EpisodeView};
+use crate::memory::model::{Episode, NewEpisode};
+use crate::memory::service::{CreateEpisode, EpisodeFilter, Memory, Related};
+
+const LIMITS: PageLimits = PageLimits { default: 20, maximum: 100 };
+const RELATED_LIMITS: PageLimits = PageLimits { default: 10, maximum: 100 };
+
+/// What an episode is made from.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(super) struct EpisodeFields {
+    #[schema(min_length = 1, max_length = 50_000)]
+    content: String,
+    #[serde(default)]
+    #[schema(max_length = 4_000)]
+    summary: Option<String>,
+    /// Default `manual`.
+    #[serde(default)]
+    #[schema(max_length = 64)]
+    source: Option<String>,
+    /// How much it matters; estimated from the text when left out.
+    #[serde(default)]
+    #[schema(minimum = 0.0, maximum = 1.0)]
+    importance: Option<f64>,
+    /// Whether it is bad or good; estimated from the text when left out.
+    #[serde(default)]
+    #[schema(minimum = -1.0, maximum = 1.0)]
+    valence: Option<f64>,
+    #[serde(default)]
+    #[schema(max_items = 32)]
+    topics: Option<Vec<String>>,
+    /// Whose memory it is: the id or the svc_name of an agent. Nobody's when left out.
+    #[serde(default)]
+    agent_id: Option<String>,
+    /// When it happened: a time, or a day. Now when left out.
+    #[serde(default)]
+    #[schema(max_length = 64, example = "2026-01-31T09:30:00Z")]
+    occurred_at: Option<String>,
+}
+
+impl EpisodeFields {
+    fn checked(self) -> Result<CreateEpisode, Vec<FieldProblem>> {
+        let mut problems = Problems::new();
+        let occurred_at = Timestamp::read_field("occurred_at", self.occurred_at.as_deref(), Edge::First, &mut problems);
+        let episode = NewEpisode {
+            content: self.content,
+            summary: self.summary,
+            source: self.source,
+            topics: self.topics.unwrap_or_default(),
+            importance: self.importance,
+            valence: self.valence,
+            occurred_at,
+            ..NewEpisode::default()
+        };
+        if problems.is_empty() {
+            return Ok(CreateEpisode { agent: self.agent_id, episode });
+        }
+        for problem in episode.checked().err().unwrap_or_default() {
+            problems.add(problem.field, problem.message);
+        }
+        Err(problems.into_result().err().unwrap_or_default())
+    }
+}
+
+impl Validate<Memory> for EpisodeFields {
+    async fn validate(self, _: &Memory) -> Vec<FieldProblem> {
+        match self.checked() {
+            Ok(wanted) => wanted.episode.checked().err().unwrap_or_default(),
+            Err(problems) => problems,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct EpisodeList {
+    episodes: Vec<EpisodeView>,
+    /// How many there are, whatever the page.
+    total: u64,
+    limit: u32,
+    offset: u64,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct EpisodeQuery {
+    /// Only episodes of this agent (id or svc_name).
+    agent_id: Option<String>,
+    /// Only episodes of this cluster of `GET /api/memory/clusters`.
+    cluster_id: Option<String>,
+    #[param(minimum = 1, maximum = 100, default = json!(LIMITS.default))]
+    limit: Option<i64>,
+    #[param(minimum = 0, default = 0)]
+    offset: Option<i64>,
+}
+
+/// Episodes, the newest first
+#[utoipa::path(
+    get, path = "/api/memory/episodes", tag = "memory", params(EpisodeQuery),
+    responses(
+        (status = 200, body = EpisodeList),
+        (status = 404, body = ErrorBody, description = "There is no such agent or cluster"),
+    ),
+)]
+pub(super) async fn list_episodes(
+    State(memory): State<Memory>,
+    Query(query): Query<EpisodeQuery>,
+) -> Answer<EpisodeList> {
+    let mut problems = Problems::new();
+    let page = Page::checked(query.limit, query.offset, LIMITS, &mut problems);
+    problems.into_result().map_err(ApiError::invalid)?;
+    let filter = EpisodeFilter { agent: query.agent_id, cluster: query.cluster_id };
+    let (episodes, total) = memory.list(filter, page).await?;
+    Ok(Json(EpisodeList {
+        episodes: episodes.iter().map(EpisodeView::from).collect(),
+        total,
+        limit: page.limit,
+        offset: page.offset,
+    }))
+}
+
+/// Remember something
+///
+/// When this answers, every kind of search finds the episode.
+#[utoipa::path(
+    post, path = "/api/memory/episodes", tag = "memory", request_body = EpisodeFields,
+    params(IdempotencyKey),
+    responses(
+        (status = 201, body = EpisodeView),
+        (status = 404, body = ErrorBody, description = "There is no such agent"),
+        (status = 503, body = ErrorBody, description = "Memory is switched off"),
+    ),
+)]
+pub(super) async fn create_episode(
+    State(memory): State<Memory>,
+    once: IdempotencyKey,
+    Validated(Json(fields)): Validated<Json<EpisodeFields>>,
+) -> ApiResult<(StatusCode, Json<EpisodeView>)> {
+    let recorder = record_once(&once, StatusCode::CREATED, |episode: &Episode| EpisodeView::from(episode));
+    let episode = memory.create(fields.checked().map_err(ApiError::invalid)?, recorder).await?;
+    Ok((StatusCode::CREATED, Json(EpisodeView::from(&episode))))
+}
+
+/// One episode
+#[utoipa::path(
+    get, path = "/api/memory/episodes/{id}", tag = "memory",
+    responses((status = 200, body = EpisodeView), (status = 404, body = ErrorBody)),
+)]
+pub(super) async fn get_episode(State(memory): State<Memory>, Path(id): Path<String>) -> Answer<EpisodeView> {
+    Ok(Json(EpisodeView::from(&memory.get(&id).await?)))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct EpisodeDeleted {
+    /// Always true.
+    deleted: bool,
+}
+
+/// Forget one episode
+///
+/// With its vector, its place in the text index and what it gave to the graph.
+#[utoipa::path(
+    delete, path = "/api/memory/episodes/{id}", tag = "memory",
+    responses((status = 200, body = EpisodeDeleted), (status = 404, body = ErrorBody)),
+)]
+pub(super) async fn delete_episode(State(memory): State<Memory>, Path(id): Path<String>) -> Answer<EpisodeDeleted> {
+    memory.delete(&id).await?;
+    Ok(Json(EpisodeDeleted { deleted: true }))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RelatedEpisode {
+    episode: EpisodeView,
+    /// 0 to 1: how near their meanings are, and how many entities they share.
+    score: f64,
+    shared_entities: Vec<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RelatedList {
+    related: Vec<RelatedEpisode>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct RelatedQuery {
+    #[param(minimum = 1, maximum = 100, default = json!(RELATED_LIMITS.default))]
+    limit: Option<i64>,
+}
+
+/// What is related to an episode
+///
+/// Episodes of the same agent that mean something similar or speak of the same things, the nearest first.
+#[utoipa::path(
+    get, path = "/api/memory/episodes/{id}/related", tag = "memory", params(RelatedQuery),
+    responses((status = 200, body = RelatedList), (status = 404, body = ErrorBody)),
+)]
+pub(super) async fn list_related_episodes(
+    State(memory): State<Memory>,
+    Path(id): Path<String>,
+    Query(query): Query<RelatedQuery>,
+) -> Answer<RelatedList> {
+    let mut problems = Problems::new();
+    let page = Page::checked(query.limit, None, RELATED_LIMITS, &mut problems);
+    problems.into_result().map_err(ApiError::invalid)?;
+    let related = memory.related(&id, page.limit).await?;
+    let view = |related: Related| RelatedEpisode {
+        episode: EpisodeView::from(&related.episode),
+        score: related.score,
+        shared_entities: related.shared_entities,
+    };
+    Ok(Json(RelatedList { related: related.into_iter().map(view).collect() }))
+}

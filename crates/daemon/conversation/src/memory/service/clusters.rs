@@ -1,0 +1,179 @@
+//! Episodes in groups, and what each group is about.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use agentd_base::Page;
+use agentd_engine::agents::AgentId;
+use agentd_entities::cluster::{ClusterLabel, TermCount, labels};
+use agentd_search_index::{AgentKey, Index, RowNumber, Token, analyze};
+use futures_util::{Stream, StreamExt};
+
+use super::Memory;
+use crate::memory::clustering::{ClusterId, Clustered, Scope};
+use crate::memory::error::MemoryError;
+use crate::memory::follower::{agent_key, blocking};
+use crate::memory::model::{Episode, EpisodeId};
+use crate::memory::store::episodes;
+
+const KEYWORDS: usize = 8;
+/// The words of a cluster are taken from so many of its episodes, evenly spread, and from the beginning of each.
+const READ_FOR_WORDS: usize = 200;
+const READ_CHARACTERS: u32 = 1_000;
+/// Episodes of a cluster whose ids are read at once.
+const MEMBERS_PAGE: usize = 500;
+
+/// Episodes that mean something alike.
+#[derive(Debug)]
+pub struct Cluster {
+    pub id: String,
+    pub label: ClusterLabel,
+    pub size: u64,
+    clustered: Arc<Clustered>,
+    place: usize,
+}
+
+impl Memory {
+    /// Up to `count` clusters, the largest first, and how many episodes they hold together: those that have
+    /// vectors.
+    ///
+    /// # Errors
+    /// An unknown agent, the index's failure, or the store's refusal.
+    pub async fn clusters(&self, count: usize, agent: Option<&str>) -> Result<(Vec<Cluster>, u64), MemoryError> {
+        let agent = match agent {
+            Some(agent) => Some(agent_key(self.agent(agent).await?.as_str())),
+            None => None,
+        };
+        let (_, clustered) = self.clustered(Scope { agent, count }).await?;
+        let labels = clustered.labels.get_or_try_init(|| self.labels(&clustered)).await?;
+        let view = |(place, label): (usize, &ClusterLabel)| Cluster {
+            id: clustered.id(place).to_string(),
+            label: label.clone(),
+            size: clustered.sizes()[place] as u64,
+            clustered: Arc::clone(&clustered),
+            place,
+        };
+        Ok((labels.iter().enumerate().map(view).collect(), clustered.total() as u64))
+    }
+
+    /// The episodes of a cluster in pages: those nearest to its centre first, then the others, the oldest first.
+    pub fn members(&self, cluster: &Cluster) -> impl Stream<Item = Result<Vec<EpisodeId>, MemoryError>> + Send + use<> {
+        let (memory, clustered, place) = (self.clone(), Arc::clone(&cluster.clustered), cluster.place);
+        let nearest = clustered.nearest(place).to_vec();
+        let mut at = 0;
+        let others = std::iter::from_fn(move || {
+            let others = clustered.others(place, &mut at, MEMBERS_PAGE);
+            (!others.is_empty()).then_some(others)
+        });
+        futures_util::stream::iter(std::iter::once(nearest).chain(others)).then(move |rows| {
+            let memory = memory.clone();
+            async move {
+                let numbers: Vec<i64> = rows.iter().map(number).collect();
+                let mut ids = episodes::ids_by_number(&mut memory.context().db.read().await?, &numbers).await?;
+                Ok(numbers.iter().filter_map(|number| ids.remove(number)).collect())
+            }
+        })
+    }
+
+    /// The episodes of a cluster, the newest first, and how many there are; only those of `agent`, if there
+    /// is one.
+    pub(super) async fn list_cluster(
+        &self,
+        id: &str,
+        agent: Option<&AgentId>,
+        page: Page,
+    ) -> Result<(Vec<Episode>, u64), MemoryError> {
+        let missing = || MemoryError::NoCluster { id: id.to_owned() };
+        let id = ClusterId::parse(id).ok_or_else(missing)?;
+        let (index, clustered) = self.clustered(id.scope).await?;
+        if !clustered.holds(&id) {
+            return Err(missing());
+        }
+        let agent = agent.map(|agent| agent_key(agent.as_str()));
+        let mut members: Vec<RowNumber> = clustered.members(id.place).collect();
+        if let Some(agent) = agent.filter(|agent| id.scope.agent != Some(*agent)) {
+            keep_those_of(&mut members, &index, agent);
+        }
+        let total = members.len() as u64;
+        let offset = usize::try_from(page.offset).unwrap_or(usize::MAX);
+        let numbers: Vec<i64> = members.iter().rev().skip(offset).take(page.limit as usize).map(number).collect();
+        Ok((episodes::episodes_by_number(&mut self.context().db.read().await?, &numbers).await?, total))
+    }
+
+    async fn clustered(&self, scope: Scope) -> Result<(Arc<Index>, Arc<Clustered>), MemoryError> {
+        let index = self.follower().current().await?;
+        match self.clusterings().get(&index, scope).await {
+            Err(MemoryError::Index(damage)) if damage.is_damage() => {
+                self.follower().repair(&index, &damage).await?;
+                let index = self.follower().current().await?;
+                let clustered = self.clusterings().get(&index, scope).await?;
+                Ok((index, clustered))
+            }
+            clustered => Ok((index, clustered?)),
+        }
+    }
+
+    async fn labels(&self, clustered: &Clustered) -> Result<Vec<ClusterLabel>, MemoryError> {
+        let mut read = self.context().db.read().await?;
+        let mut texts: Vec<Vec<String>> = Vec::new();
+        for (place, size) in clustered.sizes().iter().enumerate() {
+            let gap = size.div_ceil(READ_FOR_WORDS).max(1);
+            let numbers: Vec<i64> = clustered.members(place).step_by(gap).map(|row| number(&row)).collect();
+            texts.push(episodes::beginnings(&mut read, &numbers, READ_CHARACTERS).await?.into_values().collect());
+        }
+        drop(read);
+        blocking(move || Ok(labels_of(&texts))).await
+    }
+}
+
+fn keep_those_of(members: &mut Vec<RowNumber>, index: &Index, agent: AgentKey) {
+    let of_agent: HashSet<RowNumber> = index.rows_with_vectors(Some(agent)).into_iter().collect();
+    members.retain(|row| of_agent.contains(row));
+}
+
+fn number(row: &RowNumber) -> i64 {
+    i64::try_from(row.0).unwrap_or(0)
+}
+
+fn labels_of(texts: &[Vec<String>]) -> Vec<ClusterLabel> {
+    let analyzed: Vec<Vec<(&str, Vec<Token>)>> =
+        texts.iter().map(|texts| texts.iter().map(|text| (text.as_str(), analyze(text))).collect()).collect();
+    let counted = analyzed.iter().map(|texts| {
+        texts.iter().flat_map(|(text, tokens)| {
+            tokens.iter().filter(|token| is_word(token)).map(|token| TermCount {
+                term: &token.term,
+                shown: text.get(token.range.clone()).unwrap_or(&token.term),
+                count: 1,
+            })
+        })
+    });
+    labels(counted, KEYWORDS)
+}
+
+/// Where words are not set apart (Thai and what comes after it in Unicode), two characters tell more than one.
+fn is_word(token: &Token) -> bool {
+    let length = token.term.chars().count();
+    let is_pair = length == 2 && token.term.chars().all(|character| u32::from(character) >= 0x0e00);
+    !token.is_stop_word && length >= 2 && (token.counts || is_pair)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_words_that_tell_groups_apart() {
+        let texts = [
+            vec!["We baked bread in the new oven.", "Bread again; the oven is hot.", "My bread rose well."],
+            vec!["昨日東京都に行きました", "東京都は大きい"],
+            vec!["ภาษาไทยสวย", "ภาษาไทย"],
+            vec!["the of and", "1 2 3"],
+        ]
+        .map(|texts| texts.into_iter().map(str::to_owned).collect());
+        let labels = labels_of(&texts);
+        assert!(labels[0].keywords.contains(&"bread".to_owned()) && labels[0].keywords.contains(&"oven".to_owned()));
+        assert!(labels[1].keywords.iter().any(|word| word == "東京"), "{:?}", labels[1]);
+        assert!(labels[2].keywords.len() > 1, "{:?}", labels[2]);
+        assert_eq!(labels[3].label, "Other");
+    }
+}

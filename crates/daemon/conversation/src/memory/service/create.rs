@@ -1,0 +1,243 @@
+//! Remembering.
+
+use agentd_entities::FactKey;
+use agentd_store::{NewEvent, Recorder, StoreError, Tx};
+use serde_json::json;
+
+use super::Memory;
+use crate::memory::embedding::Embedded;
+use crate::memory::entities::{TAGGER_VERSION, find_entities};
+use crate::memory::error::MemoryError;
+use crate::memory::follower::MEMORY;
+use crate::memory::model::{Episode, EpisodeId, Millionths, NewEpisode};
+use crate::memory::settings::EntityExtraction;
+use crate::memory::store::counts::CountChanges;
+use crate::memory::store::entities::Found;
+use crate::memory::store::{entities, episodes, facts, vectors};
+
+/// A source that its maker does not name.
+const MANUAL: &str = "manual";
+
+/// What somebody wants to be remembered.
+#[derive(Debug, Clone, Default)]
+pub struct CreateEpisode {
+    /// Whose: the id or the `svc_name`.
+    pub agent: Option<String>,
+    pub episode: NewEpisode,
+}
+
+/// What another domain wants to be remembered once.
+#[derive(Debug, Clone)]
+pub struct Remember {
+    /// Whose: the id or the `svc_name`; nobody's without one.
+    pub agent: Option<String>,
+    pub content: String,
+    pub source: String,
+    /// What it is made from.
+    pub origin: String,
+    /// Made from text that others wrote.
+    pub is_untrusted: bool,
+    /// `None`: estimated from the text.
+    pub importance: Option<f64>,
+    pub topics: Vec<String>,
+}
+
+/// An episode that only has to be written.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) episode: Episode,
+    origin: Option<String>,
+    embedded: Option<Embedded>,
+    found: Option<Found>,
+    facts: Vec<FactKey>,
+}
+
+impl Memory {
+    /// Remembers something; when it answers, every search finds it.
+    ///
+    /// # Errors
+    /// `Invalid` with every bad field, `Disabled`, an unknown agent, or the store's refusal. Then
+    /// nothing was stored.
+    pub async fn create(&self, wanted: CreateEpisode, recorder: Recorder<Episode>) -> Result<Episode, MemoryError> {
+        if !self.rules().enabled {
+            return Err(MemoryError::Disabled);
+        }
+        let mut new = wanted.episode.checked().map_err(MemoryError::Invalid)?;
+        if let Some(agent) = &wanted.agent {
+            new.agent_id = Some(self.agent(agent).await?);
+        }
+        match self.store(new, recorder).await? {
+            Some(episode) => Ok(episode),
+            // Only what has an origin can be there already.
+            None => Err(StoreError::Contended.into()),
+        }
+    }
+
+    /// Remembers something of an origin once, however often it is asked to. `also` is the caller's part of
+    /// that transaction; it gets the episode's id.
+    ///
+    /// # Errors
+    /// `Invalid` with every bad field, `Disabled`, an unknown agent, what `also` answers, or the store's refusal.
+    /// Then nothing was stored.
+    pub async fn remember_once<F>(&self, wanted: Remember, also: F) -> Result<(), MemoryError>
+    where
+        F: AsyncFn(&mut Tx, &str) -> Result<(), MemoryError> + Send + Sync + 'static,
+    {
+        if !self.rules().enabled {
+            return Err(MemoryError::Disabled);
+        }
+        let new = NewEpisode {
+            content: wanted.content,
+            source: Some(wanted.source),
+            origin: Some(wanted.origin.clone()),
+            topics: wanted.topics,
+            is_untrusted: wanted.is_untrusted,
+            importance: wanted.importance,
+            ..NewEpisode::default()
+        };
+        let mut new = new.checked().map_err(MemoryError::Invalid)?;
+        if let Some(agent) = &wanted.agent {
+            new.agent_id = Some(self.agent(agent).await?);
+        }
+        let origin = wanted.origin;
+        let also = async move |tx: &mut Tx, stored: Option<&Episode>| match stored {
+            Some(episode) => also(tx, episode.id.as_str()).await,
+            None => match episodes::find_by_origin(tx, &origin).await? {
+                Some(earlier) => also(tx, earlier.id.as_str()).await,
+                None => Err(StoreError::Contended.into()),
+            },
+        };
+        self.store_with(new, also).await.map(|_| ())
+    }
+
+    /// Stores what was checked, unless something of the same origin is there.
+    async fn store(&self, new: NewEpisode, recorder: Recorder<Episode>) -> Result<Option<Episode>, MemoryError> {
+        let also = async move |tx: &mut Tx, stored: Option<&Episode>| {
+            if let Some(episode) = stored {
+                recorder.record(tx, episode).await?;
+            }
+            Ok(())
+        };
+        self.store_with(new, also).await
+    }
+
+    /// The same, with `also` in the transaction.
+    async fn store_with<F>(&self, new: NewEpisode, also: F) -> Result<Option<Episode>, MemoryError>
+    where
+        F: AsyncFn(&mut Tx, Option<&Episode>) -> Result<(), MemoryError> + Send + 'static,
+    {
+        // Before the transaction: it takes its time.
+        let embedded = self.embedding().text(&new.content).await;
+        let model = embedded.as_ref().map(|embedded| embedded.model.clone());
+        let prepared = self.prepare(new, embedded);
+        let here = self.clone();
+        let stored = self.context().db.write(async move |tx: &mut Tx| {
+            let stored = here.insert(tx, &prepared).await?;
+            also(tx, stored.as_ref()).await?;
+            Ok::<_, MemoryError>(stored)
+        });
+        let stored = stored.await?;
+        if stored.is_some() {
+            if let Some(model) = model
+                && let Err(error) = self.follower().expect_model(&model).await
+            {
+                tracing::warn!(%error, "the search index of memory could not take vectors of another model; it will");
+            }
+            self.settle().await;
+        }
+        Ok(stored)
+    }
+
+    /// Everything about a checked episode that needs no transaction.
+    pub(crate) fn prepare(&self, new: NewEpisode, embedded: Option<Embedded>) -> Prepared {
+        if embedded.is_none() {
+            self.embed_wake().notify_one();
+        }
+        let now = self.context().clock.now();
+        let evaluated =
+            (new.importance.is_none() || new.valence.is_none()).then(|| agentd_entities::evaluate(&new.content));
+        let share = |said: Option<f64>, evaluated: Option<f64>| Millionths::of(said.or(evaluated).unwrap_or_default());
+        // Without the tagger they are found when the text is embedded, or by a model.
+        let names = embedded.as_ref().and_then(|embedded| embedded.names.as_deref());
+        let found = match self.rules().entity_extraction {
+            EntityExtraction::Off => None,
+            EntityExtraction::Rules | EntityExtraction::Llm => names.map(|names| find_entities(&new.content, names)),
+        };
+        let facts = match &new.agent_id {
+            Some(_) => agentd_entities::fact_keys(&new.content, names.unwrap_or_default(), None),
+            None => Vec::new(),
+        };
+        let episode = Episode {
+            number: 0,
+            id: EpisodeId::generate(&self.context().ids),
+            agent_id: new.agent_id,
+            source: new.source.unwrap_or_else(|| MANUAL.to_owned()),
+            importance: share(new.importance, evaluated.as_ref().map(|evaluated| evaluated.importance)),
+            valence: share(new.valence, evaluated.as_ref().map(|evaluated| evaluated.valence)),
+            content: new.content,
+            summary: new.summary,
+            topics: new.topics,
+            access_count: 0,
+            superseded_by: None,
+            is_untrusted: new.is_untrusted,
+            occurred_at: new.occurred_at.unwrap_or(now),
+            created_at: now,
+            updated_at: now,
+            entities: Vec::new(),
+        };
+        Prepared { episode, origin: new.origin, embedded, found, facts }
+    }
+
+    /// Stores it with all that hangs on it; `None` when something of the same origin is there.
+    pub(crate) async fn insert(&self, tx: &mut Tx, prepared: &Prepared) -> Result<Option<Episode>, MemoryError> {
+        let mut episode = prepared.episode.clone();
+        if let Some(agent) = &episode.agent_id
+            && !self.0.agents.is_alive(tx, agent).await?
+        {
+            let name = agent.to_string();
+            return Err(MemoryError::Agent(agentd_engine::agents::AgentError::NotFound { name }));
+        }
+        // Written last: everybody changes the same few figures.
+        let mut counts = CountChanges::default();
+        if !episodes::insert_episode(tx, &mut episode, prepared.origin.as_deref(), &mut counts).await? {
+            return Ok(None);
+        }
+        if let Some(Embedded { model, vectors, .. }) = &prepared.embedded {
+            vectors::replace_vectors(tx, episode.number, model, vectors).await?;
+        }
+        if let Some(found) = &prepared.found {
+            episode.entities = entities::insert_found(tx, episode.number, TAGGER_VERSION, found, &mut counts).await?;
+        }
+        facts::insert_facts(tx, &mut episode, &prepared.facts).await?;
+        counts.write(tx).await?;
+        tx.emit(stored_event(&episode)).await?;
+        tx.touch(MEMORY);
+        Ok(Some(episode))
+    }
+
+    /// Brings the index up to what is stored, and has models look at it where that is wanted. What fails here is
+    /// made good by the next search.
+    pub(crate) async fn settle(&self) {
+        if self.rules().entity_extraction == EntityExtraction::Llm {
+            self.extract_wake().notify_one();
+        }
+        if let Err(error) = self.follower().current().await {
+            tracing::warn!(%error, "the search index of memory could not follow a change; it will");
+        }
+    }
+}
+
+fn stored_event(episode: &Episode) -> NewEvent {
+    let data = json!({
+        "episode_id": episode.id,
+        "agent_id": episode.agent_id,
+        "source": episode.source,
+        "importance": episode.importance.as_f64(),
+        "topics": episode.topics,
+    });
+    let event = NewEvent::new("memory.stored", data);
+    match &episode.agent_id {
+        Some(agent) => event.for_agent(agent.as_str()),
+        None => event,
+    }
+}

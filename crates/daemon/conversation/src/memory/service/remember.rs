@@ -1,0 +1,228 @@
+//! Remembering what was said in conversations.
+
+use agentd_base::Timestamp;
+use agentd_engine::agents::AgentError;
+use agentd_store::Tx;
+
+use super::Memory;
+use super::create::Prepared;
+use crate::memory::error::MemoryError;
+use crate::memory::follower::MEMORY;
+use crate::memory::jobs::Tally;
+use crate::memory::model::{Episode, NewEpisode};
+use crate::memory::selection::select_episode;
+use crate::memory::source::{ConversationRef, Speaker, UtterancePage};
+use crate::memory::store::conversations::ConversationProgress;
+use crate::memory::store::{conversations, episodes};
+
+/// Messages of a conversation that are gone over at once.
+pub(super) const MESSAGES_AT_ONCE: u32 = 16;
+/// What was made of some messages of a conversation.
+pub(super) struct GoneOver {
+    /// How far the conversation was gone through before them.
+    pub(super) before: ConversationProgress,
+    /// And with them.
+    pub(super) after: ConversationProgress,
+    /// What is to be remembered, with the positions of the messages.
+    pub(super) episodes: Vec<(u64, NewEpisode)>,
+    /// How many messages there were.
+    count: u64,
+}
+
+/// A page of conversations, those of them that something is to be done with, each with how far that is.
+pub(crate) struct DueConversations {
+    pub(super) due: Vec<(ConversationRef, ConversationProgress)>,
+    /// Where to look on; `None` where nothing was found.
+    pub(super) next: Option<(Timestamp, String)>,
+    /// Nothing follows.
+    pub(super) is_last: bool,
+}
+
+impl Memory {
+    /// Goes over the next messages of a conversation; answers whether there are more. Whoever asks for it means also
+    /// what was said while nothing was remembered by itself.
+    pub(crate) async fn remember_conversation(
+        &self,
+        conversation: &ConversationRef,
+        is_asked_for: bool,
+    ) -> Result<(Tally, bool), MemoryError> {
+        let mut read = self.context().db.read().await?;
+        let known = conversations::find_progress(&mut read, &[conversation.id.as_str()]).await?;
+        drop(read);
+        let before = known.get(&conversation.id).copied().unwrap_or_default();
+        if before.revision >= conversation.revision {
+            return Ok((Tally::default(), false));
+        }
+        let page = self.source().utterances_after(&conversation.id, before.through, MESSAGES_AT_ONCE).await?;
+        let has_more = !page.is_last;
+        // Only now: what was read was said before, and it may have been switched off meanwhile.
+        let since = if is_asked_for { self.remembering_since().await? } else { self.storing_since().await? };
+        let Some(since) = since else { return Ok((Tally::default(), false)) };
+        match self.go_over(conversation, before, page, since).await? {
+            Some(gone_over) => Ok((self.take_in(conversation, gone_over).await?, has_more)),
+            None => Ok((Tally::default(), false)),
+        }
+    }
+
+    /// Evaluates what was said at `since` or later; `None` where the agent is gone.
+    pub(super) async fn go_over(
+        &self,
+        conversation: &ConversationRef,
+        before: ConversationProgress,
+        page: UtterancePage,
+        since: Timestamp,
+    ) -> Result<Option<GoneOver>, MemoryError> {
+        let agent = match self.0.agents.get(conversation.agent_id.as_str()).await {
+            Ok(agent) => agent,
+            Err(AgentError::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let min_importance = self.rules().min_importance;
+        let mut asked = "";
+        let mut selected: Vec<(u64, NewEpisode)> = Vec::new();
+        for utterance in &page.utterances {
+            if utterance.speaker == Speaker::Owner {
+                asked = &utterance.text;
+            }
+            let new = select_episode(utterance, asked, &agent, min_importance).filter(|_| utterance.at >= since);
+            selected.extend(new.and_then(|new| new.checked().ok()).map(|new| (utterance.position, new)));
+        }
+        let after = ConversationProgress {
+            through: page.utterances.last().map_or(before.through, |last| last.position),
+            revision: if page.is_last { conversation.revision } else { before.revision },
+            ..before
+        };
+        Ok(Some(GoneOver { before, after, episodes: selected, count: page.utterances.len() as u64 }))
+    }
+
+    /// Stores what is to be remembered, and how far the conversation was gone through.
+    pub(super) async fn take_in(
+        &self,
+        conversation: &ConversationRef,
+        gone_over: GoneOver,
+    ) -> Result<Tally, MemoryError> {
+        let GoneOver { before, after, episodes: selected, count } = gone_over;
+        let texts: Vec<String> = selected.iter().map(|(_, new)| new.content.clone()).collect();
+        let mut embedded = self.embedding().texts_or_none(texts).await.into_iter();
+        let mut tally = Tally { processed: count, ..Tally::default() };
+        let mut progress = before;
+        for (position, new) in selected {
+            let prepared = self.prepare(new, embedded.next().flatten());
+            let after = ConversationProgress { through: position, ..progress };
+            if self.keep(conversation, prepared, (progress, after)).await? {
+                tally.created += 1;
+            } else {
+                tally.merged += 1;
+            }
+            progress = after;
+        }
+        tally.skipped = tally.processed - tally.created - tally.merged;
+        if after != progress {
+            self.advance(conversation, progress, after).await?;
+        }
+        Ok(tally)
+    }
+
+    async fn advance(
+        &self,
+        conversation: &ConversationRef,
+        before: ConversationProgress,
+        after: ConversationProgress,
+    ) -> Result<(), MemoryError> {
+        let conversation = conversation.clone();
+        let advance = async move |tx: &mut Tx| match conversations::advance(
+            tx,
+            &conversation.id,
+            &conversation.agent_id,
+            before,
+            after,
+        )
+        .await?
+        {
+            true => Ok(()),
+            false => Err(MemoryError::Overtaken),
+        };
+        self.context().db.write(advance).await
+    }
+
+    /// Stores an episode or takes it into the one that it repeats, and notes how far the conversation was
+    /// gone through, in one transaction. Answers whether it is a new one.
+    async fn keep(
+        &self,
+        conversation: &ConversationRef,
+        prepared: Prepared,
+        (before, after): (ConversationProgress, ConversationProgress),
+    ) -> Result<bool, MemoryError> {
+        let (here, conversation) = (self.clone(), conversation.clone());
+        let keep = async move |tx: &mut Tx| {
+            if !conversations::advance(tx, &conversation.id, &conversation.agent_id, before, after).await? {
+                return Err(MemoryError::Overtaken);
+            }
+            let Episode { content, importance, .. } = &prepared.episode;
+            if let Some(older) = episodes::find_repeated(tx, &conversation.agent_id, content, None).await?
+                && episodes::merge_into(tx, older, *importance).await?
+            {
+                return Ok(false);
+            }
+            Ok(here.insert(tx, &prepared).await?.is_some())
+        };
+        let is_new = self.context().db.write(keep).await?;
+        if is_new {
+            self.settle().await;
+        }
+        Ok(is_new)
+    }
+
+    /// Merges episodes from conversations and insights that repeat an older one, a batch after `place`. Returns where the
+    /// next batch begins.
+    pub(crate) async fn merge_repeated(&self, place: i64, limit: u32) -> Result<Option<(i64, Tally)>, MemoryError> {
+        let batch = episodes::list_comparable(&mut self.context().db.read().await?, place, limit).await?;
+        let Some(last) = batch.last().map(|last| last.number) else { return Ok(None) };
+        let mut tally = Tally::default();
+        for episode in batch {
+            let Some(agent) = episode.agent_id.clone() else { continue };
+            let mut read = self.context().db.read().await?;
+            let older = episodes::find_repeated(&mut read, &agent, &episode.content, Some(episode.number)).await?;
+            drop(read);
+            let Some(older) = older else { continue };
+            let merge = async move |tx: &mut Tx| {
+                if !episodes::merge_into(tx, older, episode.importance).await? {
+                    return Ok(false);
+                }
+                tx.touch(MEMORY);
+                Ok::<_, MemoryError>(episodes::delete_episode(tx, &episode).await?)
+            };
+            if self.context().db.write(merge).await? {
+                tally.merged += 1;
+                self.settle().await;
+            }
+        }
+        Ok(Some((last, tally)))
+    }
+
+    /// Conversations in which something was said that was not gone over, among those that changed at
+    /// `since` or later.
+    pub(crate) async fn due_conversations(
+        &self,
+        since: Timestamp,
+        after: &str,
+        limit: u32,
+        is_due: fn(&ConversationRef, ConversationProgress) -> bool,
+    ) -> Result<DueConversations, MemoryError> {
+        let conversations = self.source().changed_since(since, after, limit).await?;
+        let next = conversations.last().map(|last| (last.updated_at, last.id.clone()));
+        let is_last = conversations.len() < limit as usize;
+        let ids: Vec<&str> = conversations.iter().map(|conversation| conversation.id.as_str()).collect();
+        let known = conversations::find_progress(&mut self.context().db.read().await?, &ids).await?;
+        let known_of = |conversation: ConversationRef| {
+            let known = known.get(&conversation.id).copied().unwrap_or_default();
+            (conversation, known)
+        };
+        let due = conversations
+            .into_iter()
+            .map(known_of)
+            .filter(|(conversation, known)| is_due(conversation, *known))
+            .collect();
+        Ok(DueConversations { due, next, is_last })
+    }
+}

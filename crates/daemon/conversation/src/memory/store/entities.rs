@@ -1,0 +1,349 @@
+//! Rows of entities, of what relates them, and of where they are mentioned.
+
+use std::collections::{BTreeMap, HashMap};
+
+use agentd_engine::agents::{AgentId, is_living};
+use agentd_store::{Args, Read, Row, StoreError, Tx, args};
+
+use super::counts::{CountChanges, Figure};
+use super::episodes::IN_SIGHT;
+use super::placeholders;
+use crate::memory::model::{Entity, EntityId, Episode};
+
+/// What is found in one episode. Both lists are in the order of their keys, so that two transactions
+/// never wait for each other.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub entities: BTreeMap<EntityKey, FoundEntity>,
+    /// Weights in thousandths.
+    pub relations: BTreeMap<(EntityKey, EntityKey, String), i64>,
+}
+
+/// By this an entity is one, however it is written.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct EntityKey {
+    pub entity_type: String,
+    pub key: String,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct FoundEntity {
+    /// As it is shown.
+    pub name: String,
+    pub mentions: i64,
+}
+
+/// A relation as the graph shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Relation {
+    pub source: EntityId,
+    pub target: EntityId,
+    pub relation_type: String,
+    /// In thousandths.
+    pub weight: i64,
+}
+
+fn entity(row: &Row) -> Result<Entity, StoreError> {
+    Ok(Entity {
+        number: row.get("number")?,
+        id: row.get("id")?,
+        name: row.get("name")?,
+        entity_type: row.get("entity_type")?,
+        mentions: row.get("mentions")?,
+    })
+}
+
+fn relation(row: &Row) -> Result<Relation, StoreError> {
+    Ok(Relation {
+        source: row.get("source")?,
+        target: row.get("target")?,
+        relation_type: row.get("relation_type")?,
+        weight: row.get("weight")?,
+    })
+}
+
+/// Adds what was found in an episode that has nothing yet, and notes by which rules it was looked for.
+pub(crate) async fn insert_found(
+    tx: &mut Tx,
+    episode: i64,
+    rules: i64,
+    found: &Found,
+    counts: &mut CountChanges,
+) -> Result<Vec<Entity>, StoreError> {
+    let mut numbers: HashMap<&EntityKey, i64> = HashMap::new();
+    let mut of_episode: HashMap<i64, i64> = HashMap::new();
+    let mut entities = Vec::with_capacity(found.entities.len());
+    for (key, found) in &found.entities {
+        let id = EntityId::generate(tx.ids());
+        let row = tx
+            .fetch_one(
+                "INSERT INTO entities (id, entity_type, entity_key, name, mentions) VALUES ($1, $2, $3, $4, $5) \
+                 ON CONFLICT (entity_type, entity_key) DO UPDATE SET mentions = entities.mentions + excluded.mentions \
+                 RETURNING number, id, name, entity_type, mentions",
+                args![id, &key.entity_type, &key.key, &found.name, found.mentions],
+            )
+            .await?;
+        let entity = entity(&row)?;
+        if i64::try_from(entity.mentions) == Ok(found.mentions) {
+            counts.add(Figure::EntitiesOfType, &key.entity_type, 1);
+        }
+        tx.execute(
+            "INSERT INTO episode_entities (episode, entity, mentions) VALUES ($1, $2, $3)",
+            args![episode, entity.number, found.mentions],
+        )
+        .await?;
+        numbers.insert(key, entity.number);
+        of_episode.insert(entity.number, found.mentions);
+        entities.push(entity);
+    }
+    for ((source, target, relation_type), weight) in &found.relations {
+        let (Some(source), Some(target)) = (numbers.get(source), numbers.get(target)) else { continue };
+        tx.execute(
+            "INSERT INTO episode_relations (episode, source, target, relation_type, weight) \
+             VALUES ($1, $2, $3, $4, $5)",
+            args![episode, *source, *target, relation_type, *weight],
+        )
+        .await?;
+        let row = tx
+            .fetch_one(
+                "INSERT INTO entity_relations (source, target, relation_type, weight, episodes) \
+                 VALUES ($1, $2, $3, $4, 1) ON CONFLICT (source, target, relation_type) DO UPDATE \
+                 SET weight = entity_relations.weight + excluded.weight, episodes = entity_relations.episodes + 1 \
+                 RETURNING episodes",
+                args![*source, *target, relation_type, *weight],
+            )
+            .await?;
+        if row.get::<i64>("episodes")? == 1 {
+            counts.add(Figure::Relations, "", 1);
+        }
+    }
+    tx.execute("UPDATE episodes SET extraction = $2 WHERE number = $1", args![episode, rules]).await?;
+    // As they are read later, see `attach`.
+    let here = |entity: &Entity| of_episode.get(&entity.number).copied().unwrap_or_default();
+    entities.sort_by_key(|entity| (std::cmp::Reverse(here(entity)), entity.number));
+    Ok(entities)
+}
+
+/// Takes back what was found in an episode. The entities first, in the order in which they are added:
+/// who adds and who takes back never wait for each other crosswise.
+pub(crate) async fn remove_of_episode(tx: &mut Tx, episode: i64, counts: &mut CountChanges) -> Result<(), StoreError> {
+    let mentioned = tx
+        .fetch_all(
+            "SELECT m.entity, m.mentions, e.entity_type, e.entity_key FROM episode_entities m \
+             JOIN entities e ON e.number = m.entity WHERE m.episode = $1",
+            args![episode],
+        )
+        .await?;
+    let mut mentioned: Vec<(String, String, i64, i64)> = mentioned
+        .iter()
+        .map(|row| Ok((row.get("entity_type")?, row.get("entity_key")?, row.get("entity")?, row.get("mentions")?)))
+        .collect::<Result<_, StoreError>>()?;
+    mentioned.sort_unstable();
+    let mut forgotten = Vec::new();
+    for (entity_type, _, number, mentions) in mentioned {
+        let sql = "UPDATE entities SET mentions = mentions - $2 WHERE number = $1 RETURNING mentions";
+        let left = tx.fetch_optional(sql, args![number, mentions]).await?;
+        if left.is_some_and(|row| row.get::<i64>("mentions").is_ok_and(|left| left <= 0)) {
+            forgotten.push((number, entity_type));
+        }
+    }
+    tx.execute("DELETE FROM episode_entities WHERE episode = $1", args![episode]).await?;
+    remove_relations(tx, episode, counts).await?;
+    for (number, entity_type) in forgotten {
+        tx.execute("DELETE FROM entities WHERE number = $1", args![number]).await?;
+        counts.add(Figure::EntitiesOfType, &entity_type, -1);
+    }
+    Ok(())
+}
+
+/// Whoever changes a relation has changed both of its entities before, so nobody else does meanwhile.
+async fn remove_relations(tx: &mut Tx, episode: i64, counts: &mut CountChanges) -> Result<(), StoreError> {
+    let relations = tx
+        .fetch_all(
+            "DELETE FROM episode_relations WHERE episode = $1 RETURNING source, target, relation_type, weight",
+            args![episode],
+        )
+        .await?;
+    for row in relations {
+        let (source, target): (i64, i64) = (row.get("source")?, row.get("target")?);
+        let (relation_type, weight): (String, i64) = (row.get("relation_type")?, row.get("weight")?);
+        let row = tx
+            .fetch_optional(
+                "UPDATE entity_relations SET weight = weight - $4, episodes = episodes - 1 \
+                 WHERE source = $1 AND target = $2 AND relation_type = $3 RETURNING episodes",
+                args![source, target, &relation_type, weight],
+            )
+            .await?;
+        if row.is_some_and(|row| row.get::<i64>("episodes").is_ok_and(|left| left <= 0)) {
+            let sql = "DELETE FROM entity_relations WHERE source = $1 AND target = $2 AND relation_type = $3";
+            tx.execute(sql, args![source, target, &relation_type]).await?;
+            counts.add(Figure::Relations, "", -1);
+        }
+    }
+    Ok(())
+}
+
+/// Gives episodes their entities, the most mentioned first.
+pub(crate) async fn attach(read: &mut Read, episodes: &mut [Episode]) -> Result<(), StoreError> {
+    // Well below what the databases take as parameters.
+    for batch in episodes.chunks_mut(500) {
+        let mut args = Args::new();
+        let places = placeholders(&mut args, batch.iter().map(|episode| episode.number));
+        let sql = format!(
+            "SELECT m.episode, e.number, e.id, e.name, e.entity_type, e.mentions FROM episode_entities m \
+             JOIN entities e ON e.number = m.entity WHERE m.episode IN ({places}) \
+             ORDER BY m.episode, m.mentions DESC, e.number"
+        );
+        if batch.is_empty() {
+            continue;
+        }
+        let mut of_episode: HashMap<i64, Vec<Entity>> = HashMap::new();
+        for row in read.fetch_all(sql, args).await? {
+            of_episode.entry(row.get("episode")?).or_default().push(entity(&row)?);
+        }
+        for episode in batch {
+            episode.entities = of_episode.remove(&episode.number).unwrap_or_default();
+        }
+    }
+    Ok(())
+}
+
+/// The most mentioned entities, and the heaviest relations among them.
+pub(crate) async fn graph(
+    read: &mut Read,
+    entity_limit: u32,
+    relation_limit: u32,
+) -> Result<(Vec<Entity>, Vec<Relation>), StoreError> {
+    let rows = read
+        .fetch_all(
+            "SELECT number, id, name, entity_type, mentions FROM entities ORDER BY mentions DESC, number LIMIT $1",
+            args![entity_limit],
+        )
+        .await?;
+    let entities = rows.iter().map(entity).collect::<Result<Vec<_>, _>>()?;
+    let shown = "(SELECT number FROM entities ORDER BY mentions DESC, number LIMIT $1)";
+    let sql = format!(
+        "SELECT s.id AS source, t.id AS target, r.relation_type, r.weight FROM entity_relations r \
+         JOIN entities s ON s.number = r.source JOIN entities t ON t.number = r.target \
+         WHERE r.source IN {shown} AND r.target IN {shown} \
+         ORDER BY r.weight DESC, r.source, r.target, r.relation_type LIMIT $2"
+    );
+    let rows = read.fetch_all(sql, args![entity_limit, relation_limit]).await?;
+    Ok((entities, rows.iter().map(relation).collect::<Result<_, StoreError>>()?))
+}
+
+/// Entities after a number, the oldest first.
+pub(crate) async fn entities_after(read: &mut Read, after: i64, limit: u32) -> Result<Vec<Entity>, StoreError> {
+    let sql = "SELECT number, id, name, entity_type, mentions FROM entities WHERE number > $1 ORDER BY number LIMIT $2";
+    read.fetch_all(sql, args![after, limit]).await?.iter().map(entity).collect()
+}
+
+/// Where a relation stands among all: behind the numbers of its entities.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RelationPlace {
+    pub source: i64,
+    pub target: i64,
+    relation_type: String,
+}
+
+/// Relations after a place, in the order of their places.
+pub(crate) async fn relations_after(
+    read: &mut Read,
+    after: &RelationPlace,
+    limit: u32,
+) -> Result<Vec<(RelationPlace, Relation)>, StoreError> {
+    let rows = read
+        .fetch_all(
+            "SELECT r.source AS source_number, r.target AS target_number, s.id AS source, t.id AS target, \
+             r.relation_type, r.weight FROM entity_relations r \
+             JOIN entities s ON s.number = r.source JOIN entities t ON t.number = r.target \
+             WHERE (r.source, r.target, r.relation_type) > ($1, $2, $3) \
+             ORDER BY r.source, r.target, r.relation_type LIMIT $4",
+            args![after.source, after.target, &after.relation_type, limit],
+        )
+        .await?;
+    let placed = |row: &Row| {
+        let relation = relation(row)?;
+        let (source, target) = (row.get("source_number")?, row.get("target_number")?);
+        Ok((RelationPlace { source, target, relation_type: relation.relation_type.clone() }, relation))
+    };
+    rows.iter().map(placed).collect()
+}
+
+/// The newest episodes that share entities with one, and how many they share; at most `limit`. Entities
+/// that very many episodes mention tell little, and are passed over.
+pub(crate) async fn sharing_entities(read: &mut Read, episode: i64, limit: u32) -> Result<Vec<(i64, i64)>, StoreError> {
+    let rows = read
+        .fetch_all(
+            "SELECT other.episode, COUNT(*) AS shared FROM episode_entities mine \
+             JOIN entities e ON e.number = mine.entity AND e.mentions <= 2000 \
+             JOIN episode_entities other ON other.entity = mine.entity AND other.episode <> mine.episode \
+             WHERE mine.episode = $1 GROUP BY other.episode ORDER BY shared DESC, other.episode DESC LIMIT $2",
+            args![episode, limit],
+        )
+        .await?;
+    rows.iter().map(|row| Ok((row.get("episode")?, row.get("shared")?))).collect()
+}
+
+/// Episodes in which entities were not looked for by these rules, the oldest first: number and content.
+pub(crate) async fn not_extracted_by(
+    read: &mut Read,
+    rules: i64,
+    after: i64,
+    limit: u32,
+) -> Result<Vec<(i64, String)>, StoreError> {
+    let rows = read
+        .fetch_all(
+            format!(
+                "SELECT number, content FROM episodes WHERE extraction < $1 AND number > $2 AND {IN_SIGHT} \
+                 ORDER BY number LIMIT $3"
+            ),
+            args![rules, after, limit],
+        )
+        .await?;
+    rows.iter().map(|row| Ok((row.get("number")?, row.get("content")?))).collect()
+}
+
+pub(crate) async fn count_not_extracted_by(read: &mut Read, rules: i64) -> Result<u64, StoreError> {
+    let sql = format!("SELECT COUNT(*) FROM episodes WHERE extraction < $1 AND {IN_SIGHT}");
+    read.fetch_one(sql, args![rules]).await?.first()
+}
+
+/// The oldest such episode of a living agent that is not among `others`: number, agent and content.
+pub(crate) async fn of_agent_not_extracted_by(
+    read: &mut Read,
+    rules: i64,
+    others: &[AgentId],
+) -> Result<Option<(i64, AgentId, String)>, StoreError> {
+    let mut args = Args::new();
+    let rules = args.push(rules);
+    let not_of = others.iter().map(|other| format!("AND agent_id <> ${}", args.push(other))).collect::<String>();
+    let sql = format!(
+        "SELECT number, agent_id, content FROM episodes WHERE extraction < ${rules} AND agent_id IS NOT NULL \
+         {not_of} AND {} ORDER BY number LIMIT 1",
+        is_living("episodes.agent_id")
+    );
+    let row = read.fetch_optional(sql, args).await?;
+    row.map(|row| Ok((row.get("number")?, row.get("agent_id")?, row.get("content")?))).transpose()
+}
+
+/// Puts what was found now in the place of what older rules found; `false` when the episode is gone, or was
+/// gone over by rules as new already.
+pub(crate) async fn replace_found(tx: &mut Tx, episode: i64, rules: i64, found: &Found) -> Result<bool, StoreError> {
+    let sql = format!("SELECT 1 FROM episodes WHERE number = $1 AND extraction < $2 AND {IN_SIGHT}");
+    if tx.fetch_optional(sql, args![episode, rules]).await?.is_none() {
+        return Ok(false);
+    }
+    let mut counts = CountChanges::default();
+    remove_of_episode(tx, episode, &mut counts).await?;
+    insert_found(tx, episode, rules, found, &mut counts).await?;
+    counts.write(tx).await?;
+    Ok(true)
+}
+
+/// Notes that newer rules have nothing to add to what was found.
+pub(crate) async fn keep_found(tx: &mut Tx, episode: i64, rules: i64) -> Result<(), StoreError> {
+    tx.execute("UPDATE episodes SET extraction = $2 WHERE number = $1 AND extraction < $2", args![episode, rules])
+        .await
+        .map(|_| ())
+}

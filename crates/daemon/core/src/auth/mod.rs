@@ -1,0 +1,57 @@
+//! Who may do what: the account, API keys, sessions, tickets, and the anonymous access until the
+//! first key exists.
+//!
+//! Invariants
+//! - Keys, session tokens, page secrets and tickets are stored as SHA-256 alone, passwords as argon2id alone.
+//! - The first account and the first key are each claimed by one row: of racing requests exactly one
+//!   wins, on whichever replica, and a claim is never given back.
+//! - A credential that was revoked, rotated or logged out is refused by every request that begins
+//!   after the answer, on every replica.
+//! - A page session needs its cookie and its page secret; neither alone is a credential, and its token is never a
+//!   Bearer token. Other sessions are never valid as a cookie.
+//! - A page session creates keys, handles backups with secrets and changes safety settings only within ten minutes
+//!   after its password was entered (`web::PasswordProof`). Logging in does not count.
+//! - No request is trusted for the address that it comes from.
+//!
+//! | state | register | first key | setup | everything else |
+//! |---|---|---|---|---|
+//! | no account, no key | anyone* | anyone* | anyone* | 401 with the next step |
+//! | account, no key | 409 | anyone* | anyone* | 401 with the next step |
+//! | no account, a key was made | full credential | full credential | full credential | credential |
+//! | account, a key was made | 409 | full credential | full credential | credential |
+//!
+//! \* unless anonymous access is closed: by `SVC_API_KEY_REQUIRED`, 15 minutes after a start that listens
+//! beyond loopback, or to a page of another origin. The daemon's private socket is always let in.
+//!
+//! Deliberately absent: password reset by mail, roles. Devices have tokens of their own.
+
+mod error;
+mod model;
+mod routes;
+mod service;
+mod store;
+mod worker;
+
+use crate::runtime::{Domain, Family, Metrics, Sample, Workers};
+use worker::{CredentialUseWriter, LoginPurge};
+
+pub use error::AuthError;
+pub use model::Network;
+pub use model::{
+    ApiKey, BootstrapState, IssuedKey, IssuedTicket, KeyId, LoggedIn, LoginOrigin, NewKey, TicketId, User, UserAgent,
+    UserId, UserSession, UserSessionId,
+};
+pub use routes::{CreatedKey, RegisterRequest, RegisteredUser, SessionDelivery, SetCookies, routes};
+pub use service::{Auth, AuthOptions, CREDENTIALS};
+
+impl Domain for Auth {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(CredentialUseWriter(self.clone()));
+        workers.add(LoginPurge(self.clone()));
+    }
+
+    fn add_metrics(&self, metrics: &Metrics) {
+        let family = Family::gauge("svc_active_sessions", "Sessions of people that are logged in.");
+        metrics.read(family, self, async |auth| Ok(Sample::one(u64::try_from(auth.active_sessions().await?)?)));
+    }
+}

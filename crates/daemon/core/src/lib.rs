@@ -1,0 +1,10 @@
+//! What every domain needs: workers, metrics, settings, accounts, events, rate limits, migrations.
+
+pub mod auth;
+pub mod events;
+pub mod migrations;
+pub mod rate_limit;
+pub mod rollups;
+pub mod runtime;
+pub mod settings;
+pub mod vault;

@@ -1,0 +1,292 @@
+//! Changes: read, merged, checked and written in one transaction, then put in force.
+//!
+//! What is answered is what the transaction has left, not what is in force: that the new state cannot
+//! be read right afterwards does not undo the change, and must not look as if it did.
+
+use std::sync::Arc;
+
+use agentd_base::{FieldProblem, Patch, SecretUpdate};
+use agentd_store::{Read, StoreError, Tx};
+use serde_json::{Map, Value};
+
+use super::{PortableSection, Settings, load, other_views, typed, views};
+use crate::settings::avatar;
+use crate::settings::destination::WriteOnly;
+use crate::settings::error::SettingsError;
+use crate::settings::safety::{SafetyReport, SafetyScope};
+use crate::settings::section::{
+    CheckedChange, LoadedSection, PartialObject, Registered, Registry, ResetGroup, Section, secret_scope,
+};
+use crate::settings::{ProfileSettings, overlay, store};
+use crate::vault::Vault;
+
+/// A change of one section that its schema has been held against; the section's own rules validate it
+/// when it is written.
+#[derive(Clone)]
+pub struct SettingsChange {
+    pub(super) section: Registered,
+    pub(super) change: CheckedChange,
+}
+
+impl std::fmt::Debug for SettingsChange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SettingsChange").field("section", &self.section.name).finish_non_exhaustive()
+    }
+}
+
+/// What a transaction has written; to be given to [`Settings::put_in_force`] after its commit.
+#[must_use]
+pub struct WrittenSettings {
+    /// In the order of the changes.
+    pub(super) sections: Vec<LoadedSection>,
+    replaced_avatar: Option<String>,
+    pub(super) dropped_secrets: Vec<String>,
+    pub(super) safety: SafetyReport,
+}
+
+impl std::fmt::Debug for WrittenSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WrittenSettings").finish_non_exhaustive()
+    }
+}
+
+impl Settings {
+    /// A change of a section, for a transaction of the caller's.
+    pub async fn prepare<S: Section>(&self, change: PartialObject) -> SettingsChange {
+        let mut change = self.prepared(Registered::of::<S>(), change.0).await;
+        let finders = self.0.finders.read().clone();
+        // Not of an import: what it names may come later.
+        for finder in finders {
+            let (section, field) = finder.named_by();
+            if section == S::NAME
+                && let Some(name) = change.change.field(field).and_then(Value::as_str)
+                && let Some(message) = finder.problem(name).await
+            {
+                change.change.unfound.push(FieldProblem { field: field.to_owned(), message });
+            }
+        }
+        change
+    }
+
+    pub(super) async fn prepared(&self, section: Registered, fields: Map<String, Value>) -> SettingsChange {
+        let mut change = section.check(fields);
+        self.check_avatar(section.name, &mut change).await;
+        SettingsChange { section, change }
+    }
+
+    /// What is wrong with a change of a section, whatever is stored.
+    pub async fn problems<S: Section>(&self, change: PartialObject) -> Vec<FieldProblem> {
+        let SettingsChange { section, change } = self.prepare::<S>(change).await;
+        section.apply(None, &change).map(|changed| changed.problems).unwrap_or_default()
+    }
+
+    /// Writes a prepared change beside the caller's own.
+    ///
+    /// # Errors
+    /// `Invalid` with every bad field; the transaction must then be given up.
+    pub async fn write(&self, tx: &mut Tx, change: &SettingsChange) -> Result<WrittenSettings, SettingsError> {
+        write_all(tx, &self.0.vault, std::slice::from_ref(change), Origin::Owner).await
+    }
+
+    /// Puts in force what was committed. It is committed whatever happens here: should the new state
+    /// not be readable now, it is in force as soon as it is.
+    pub async fn put_in_force(&self, written: WrittenSettings) {
+        if let Some(file) = written.replaced_avatar {
+            avatar::remove(&self.0.data_dir.avatars(), &file).await;
+        }
+        self.refresh_committed().await;
+    }
+
+    /// Clears a field of a section that says one of `names`, in the transaction that takes away what is named so.
+    /// Whether it did; then [`Self::refresh_committed`] is to follow the commit.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn clear_named<S: Section>(tx: &mut Tx, field: &str, names: &[&str]) -> Result<bool, StoreError> {
+        let mut stored = store::find_section(tx, S::NAME).await?;
+        let named = stored.as_mut().and_then(|stored| stored.get_mut(field));
+        let Some(named) = named.filter(|named| named.as_str().is_some_and(|named| names.contains(&named))) else {
+            return Ok(false);
+        };
+        *named = Value::Null;
+        store::upsert_section(tx, S::NAME, stored.as_ref().unwrap_or(&Value::Null)).await?;
+        Ok(true)
+    }
+
+    /// Sets a field of a section that has no value, in the caller's transaction. Returns whether it did; then
+    /// [`Self::refresh_committed`] must follow the commit.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn set_unset<S: Section>(tx: &mut Tx, field: &str, value: &str) -> Result<bool, StoreError> {
+        let mut stored = store::find_section(tx, S::NAME).await?.unwrap_or_else(|| Value::Object(Map::new()));
+        if !stored[field].is_null() {
+            return Ok(false);
+        }
+        stored[field] = Value::from(value);
+        store::upsert_section(tx, S::NAME, &stored).await?;
+        Ok(true)
+    }
+
+    /// Puts in force what was committed, as soon as it can be read.
+    pub async fn refresh_committed(&self) {
+        if let Err(error) = self.refresh().await {
+            tracing::warn!(%error, "changed settings are stored and cannot be read now; they come into force later");
+        }
+    }
+
+    /// Lays `change` over the section and answers the whole of it.
+    ///
+    /// # Errors
+    /// `Invalid` with every bad field; then nothing has changed.
+    pub async fn update<S: Section>(&self, change: PartialObject) -> Result<Arc<S>, SettingsError> {
+        let change = self.prepare::<S>(change).await;
+        let settings = self.clone();
+        let written = self.0.db.write(async move |tx: &mut Tx| settings.write(tx, &change).await).await?;
+        let section = typed(written.sections.first());
+        self.put_in_force(written).await;
+        Ok(section)
+    }
+
+    /// Puts the sections of a group back to their defaults; answers every section.
+    ///
+    /// # Errors
+    /// What the database refuses.
+    pub async fn reset(&self, group: ResetGroup) -> Result<Map<String, Value>, SettingsError> {
+        let (vault, registry, others) = (self.0.vault.clone(), Arc::clone(&self.0.registry), self.others());
+        let work = async move |tx: &mut Tx| {
+            for section in registry.iter().filter(|section| section.reset == group) {
+                store::delete_section(tx, section.name).await?;
+                for secret in section.secrets {
+                    vault.clear(tx, &secret_scope(section.name), secret.path).await?;
+                }
+            }
+            all_views(&registry, &others, tx).await
+        };
+        let views = self.0.db.write(work).await?;
+        self.refresh_committed().await;
+        Ok(views)
+    }
+
+    /// Every section for a file: without secrets, and without what is a file of this daemon.
+    ///
+    /// # Errors
+    /// As [`Self::refresh`].
+    pub async fn export(&self) -> Result<Map<String, Value>, SettingsError> {
+        let mut all = self.view_all().await?;
+        for section in self.0.registry.iter() {
+            if let Some(Value::Object(fields)) = all.get_mut(section.name) {
+                for secret in section.secrets {
+                    overlay::take(fields, secret.path);
+                }
+            }
+        }
+        if let Some(Value::Object(profile)) = all.get_mut(ProfileSettings::NAME)
+            && profile.get("avatar_url").and_then(Value::as_str).is_some_and(|url| avatar::own_file(url).is_some())
+        {
+            profile.remove("avatar_url");
+        }
+        Ok(all)
+    }
+}
+
+/// Where changes come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// Somebody who can be asked for a secret again.
+    Owner,
+    /// A file: the names of bad fields say which section they are in, and safety settings may have to stay.
+    Import(SafetyScope),
+}
+
+/// Reads, merges, checks and writes.
+pub(super) async fn write_all(
+    tx: &mut Tx,
+    vault: &Vault,
+    changes: &[SettingsChange],
+    origin: Origin,
+) -> Result<WrittenSettings, SettingsError> {
+    let mut problems = Vec::new();
+    let mut written = WrittenSettings {
+        sections: Vec::new(),
+        replaced_avatar: None,
+        dropped_secrets: Vec::new(),
+        safety: SafetyReport::default(),
+    };
+    for SettingsChange { section, change } in changes {
+        let unreadable = |source| SettingsError::Unreadable { section: section.name, source };
+        let mut stored = store::find_section(tx, section.name).await?;
+        if let Some(stored) = stored.as_mut().filter(|_| !section.secrets.is_empty()) {
+            section.show_kept(stored, &store::list_kept_fields(tx).await?);
+        }
+        let mut changed = section.apply(stored.as_ref(), change).map_err(unreadable)?;
+        match origin {
+            Origin::Owner => {
+                problems.extend(changed.problems);
+                problems.extend(changed.misled.iter().map(WriteOnly::problem));
+            }
+            Origin::Import(_) => problems.extend(changed.problems.iter().map(|problem| below(section.name, problem))),
+        }
+        if !problems.is_empty() {
+            continue;
+        }
+        if let Origin::Import(scope) = origin {
+            let before = section.load(stored.as_ref()).map_err(unreadable)?.view;
+            written.safety.extend(scope.settle_section(section.safety, section.name, &before, &mut changed.value));
+        }
+        if section.name == ProfileSettings::NAME {
+            written.replaced_avatar = replaced(stored.as_ref(), &changed.value);
+        }
+        write_secrets(tx, vault, section.name, &change.secrets).await?;
+        if let Value::Object(fields) = &mut changed.value {
+            for secret in &changed.misled {
+                vault.clear(tx, &secret_scope(section.name), secret.path).await?;
+                overlay::put(fields, secret.path, Value::Null);
+                written.dropped_secrets.push(format!("{}.{}", section.name, secret.path));
+            }
+        }
+        store::upsert_section(tx, section.name, &changed.value).await?;
+        written.sections.push(section.load(Some(&changed.value)).map_err(unreadable)?);
+    }
+    if problems.is_empty() { Ok(written) } else { Err(SettingsError::Invalid(problems)) }
+}
+
+pub(super) async fn all_views(
+    registry: &Registry,
+    others: &[Arc<dyn PortableSection>],
+    read: &mut Read,
+) -> Result<Map<String, Value>, SettingsError> {
+    let mut views = views(registry, &load(registry, read).await?.sections);
+    views.extend(other_views(others, read).await?);
+    Ok(views)
+}
+
+async fn write_secrets(
+    tx: &mut Tx,
+    vault: &Vault,
+    section: &str,
+    secrets: &[(&'static str, Patch<SecretUpdate>)],
+) -> Result<(), SettingsError> {
+    let scope = secret_scope(section);
+    for (name, update) in secrets {
+        match update {
+            Patch::Set(SecretUpdate::New(secret)) => vault.put(tx, &scope, name, secret).await?,
+            Patch::Clear => vault.clear(tx, &scope, name).await?,
+            Patch::Keep | Patch::Set(SecretUpdate::Shown(_)) => {}
+        }
+    }
+    Ok(())
+}
+
+/// The file of ours that was shown before and is not any more.
+fn replaced(before: Option<&Value>, after: &Value) -> Option<String> {
+    let before = before?.get("avatar_url")?.as_str()?;
+    if after.get("avatar_url").and_then(Value::as_str) == Some(before) {
+        return None;
+    }
+    avatar::own_file(before).map(str::to_owned)
+}
+
+pub(super) fn below(section: &str, problem: &FieldProblem) -> FieldProblem {
+    FieldProblem { field: format!("settings.{section}.{}", problem.field), message: problem.message.clone() }
+}

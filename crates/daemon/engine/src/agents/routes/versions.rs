@@ -1,0 +1,63 @@
+//! `/api/agents/{name}/versions`.
+
+use agentd_base::{Page, PageLimits};
+use agentd_core::runtime::record_once;
+use agentd_web::{ApiResult, ErrorBody, IdempotencyKey, Json, Path, Query};
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::AgentView;
+use crate::agents::model::{Agent, AgentVersion};
+use crate::agents::service::Agents;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct VersionsQuery {
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
+    limit: Option<u32>,
+    #[param(minimum = 0, default = 0)]
+    offset: Option<u64>,
+}
+
+/// The newest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct AgentVersionList {
+    versions: Vec<AgentVersion>,
+    /// How many are kept, whatever the page; 200 at most.
+    total: u64,
+}
+
+/// List the versions of an agent's instructions, the newest first
+///
+/// Every change of `profile.instructions` is a version, whoever made it. The newest 200 are kept.
+#[utoipa::path(get, path = "/api/agents/{name}/versions", operation_id = "list_agent_versions", tag = "agents",
+    params(("name" = String, Path, description = "svc_name or id"), VersionsQuery),
+    responses((status = 200, body = AgentVersionList)))]
+pub(super) async fn list_agent_versions(
+    State(agents): State<Agents>,
+    Path(name): Path<String>,
+    Query(query): Query<VersionsQuery>,
+) -> ApiResult<Json<AgentVersionList>> {
+    let page = Page { limit: query.limit.unwrap_or(PageLimits::default().default), offset: query.offset.unwrap_or(0) };
+    let (versions, total) = agents.list_versions(&name, page).await?;
+    Ok(Json(AgentVersionList { versions, total }))
+}
+
+/// Put an earlier version of an agent's instructions in force again
+///
+/// That becomes a version of its own, unless these are the agent's instructions already.
+#[utoipa::path(post, path = "/api/agents/{name}/versions/{n}/restore", operation_id = "restore_agent_version",
+    tag = "agents", params(("name" = String, Path, description = "svc_name or id"),
+        ("n" = u32, Path, description = "Number of the version"), IdempotencyKey),
+    responses((status = 200, body = AgentView),
+        (status = 404, body = ErrorBody, description = "There is no such agent or version")))]
+pub(super) async fn restore_agent_version(
+    State(agents): State<Agents>,
+    Path((name, version)): Path<(String, u32)>,
+    once: IdempotencyKey,
+) -> ApiResult<Json<AgentView>> {
+    let recorder = record_once(&once, StatusCode::OK, |agent: &Agent| AgentView::from(agent));
+    Ok(Json(AgentView::from(&agents.restore_version(&name, version, recorder).await?)))
+}

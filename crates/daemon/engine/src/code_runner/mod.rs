@@ -1,0 +1,34 @@
+//! The sandbox as the daemon uses it: the owner's settings, and running code for an agent.
+//!
+//! Invariants
+//! - Code runs under the settings in force when it starts; a change needs no restart.
+//! - Without a sandbox code is refused, unless the owner chose `none` by hand; everything else of
+//!   the daemon works all the same.
+//! - The network, where the owner allows it, is a filtering proxy that follows the rules for what
+//!   an agent steers.
+
+mod interpreter;
+mod outcome;
+mod python;
+mod routes;
+mod runner;
+mod settings;
+mod worker;
+
+use agentd_core::runtime::{Domain, Workers};
+
+pub use interpreter::Interpreter;
+pub use outcome::CodeOutcome;
+pub(crate) use outcome::READ_BYTES;
+pub use python::{PythonAnswer, PythonError, PythonJob};
+pub use routes::{CodeRunnerRoutes, routes};
+pub use runner::{CodeError, CodeRunner, INIT_SUBCOMMAND, SandboxState};
+pub(crate) use settings::SandboxPatch;
+pub use settings::{SandboxBackend, SandboxSettings};
+pub use worker::CheckSandbox;
+
+impl Domain for CodeRunner {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(CheckSandbox(self.clone()));
+    }
+}

@@ -1,0 +1,171 @@
+//! The owner's settings of the sandbox.
+
+use std::path::PathBuf;
+
+use agentd_base::Problems;
+use agentd_core::settings::{ResetGroup, SafetySetting, Section, Strength, section_patch};
+use agentd_sandbox::{Backend, Policy, WorkspaceBounds};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Which box code runs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxBackend {
+    /// The first of `bubblewrap` and `landlock` that proves itself on this machine.
+    #[default]
+    Auto,
+    Bubblewrap,
+    Landlock,
+    /// No sandbox: code runs with the rights of the daemon.
+    None,
+}
+
+impl From<SandboxBackend> for Backend {
+    fn from(backend: SandboxBackend) -> Self {
+        match backend {
+            SandboxBackend::Auto => Self::Auto,
+            SandboxBackend::Bubblewrap => Self::Bubblewrap,
+            SandboxBackend::Landlock => Self::Landlock,
+            SandboxBackend::None => Self::None,
+        }
+    }
+}
+
+/// What code that agents and hooks run may do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct SandboxSettings {
+    pub backend: SandboxBackend,
+    /// Whether code reaches the network: through a proxy that holds it to the same rules as an
+    /// agent's own requests, and in no other way.
+    pub network: bool,
+    /// The longest that a run may take.
+    #[schema(minimum = 1, maximum = 3_600)]
+    pub timeout_seconds: u32,
+    /// For all processes of a run together.
+    #[schema(minimum = 32, maximum = 65_536)]
+    pub memory_limit_mb: u32,
+    /// What an agent's workspace may hold, by what its files say that they are long or what they
+    /// take on the disk, whichever is more. One that holds more already can only become smaller.
+    #[schema(minimum = 16, maximum = 1_048_576)]
+    pub workspace_limit_mb: u32,
+    /// How many files and folders an agent's workspace may hold.
+    #[schema(minimum = 100, maximum = 10_000_000)]
+    pub workspace_max_files: u32,
+    /// Variables of the daemon's environment that code gets.
+    #[schema(max_items = 64)]
+    pub env_allowlist: Vec<String>,
+    /// Folders that code may change besides the agent's workspace; absolute paths.
+    #[schema(max_items = 64)]
+    pub writable_paths: Vec<String>,
+}
+
+section_patch!(
+    /// Any fields of the sandbox settings; those left out stay as they are.
+    SandboxPatch, SandboxSettings
+);
+
+impl Default for SandboxSettings {
+    fn default() -> Self {
+        let policy = Policy::default();
+        Self {
+            backend: SandboxBackend::Auto,
+            network: policy.network,
+            timeout_seconds: u32::try_from(policy.timeout_seconds).unwrap_or(60),
+            memory_limit_mb: u32::try_from(policy.memory_limit_mb).unwrap_or(512),
+            workspace_limit_mb: u32::try_from(policy.workspace_limit_mb).unwrap_or(4_096),
+            workspace_max_files: u32::try_from(policy.workspace_max_files).unwrap_or(100_000),
+            env_allowlist: policy.env_allowlist,
+            writable_paths: Vec::new(),
+        }
+    }
+}
+
+impl SandboxSettings {
+    pub(crate) fn workspace_bounds(&self) -> WorkspaceBounds {
+        self.policy().workspace_bounds()
+    }
+
+    pub(super) fn policy(&self) -> Policy {
+        Policy {
+            backend: self.backend.into(),
+            network: self.network,
+            timeout_seconds: self.timeout_seconds.into(),
+            memory_limit_mb: self.memory_limit_mb.into(),
+            workspace_limit_mb: self.workspace_limit_mb.into(),
+            workspace_max_files: self.workspace_max_files.into(),
+            env_allowlist: self.env_allowlist.clone(),
+            writable_paths: self.writable_paths.iter().map(PathBuf::from).collect(),
+        }
+    }
+}
+
+impl Section for SandboxSettings {
+    const NAME: &'static str = "sandbox";
+    const RESET: ResetGroup = ResetGroup::Never;
+    const SAFETY: &'static [SafetySetting] = &[
+        SafetySetting {
+            path: "backend",
+            strength: Strength::Ranked(&[&["auto", "bubblewrap"], &["landlock"], &["none"]]),
+            effect: "Code of agents and hooks may run with less isolation, with `none` without a sandbox.",
+        },
+        SafetySetting {
+            path: "network",
+            strength: Strength::LowerIsStronger,
+            effect: "Code of agents and hooks may reach the network.",
+        },
+        SafetySetting {
+            path: "timeout_seconds",
+            strength: Strength::LowerIsStronger,
+            effect: "Code may run for longer.",
+        },
+        SafetySetting {
+            path: "memory_limit_mb",
+            strength: Strength::LowerIsStronger,
+            effect: "Code may use more memory.",
+        },
+        SafetySetting {
+            path: "workspace_limit_mb",
+            strength: Strength::LowerIsStronger,
+            effect: "Workspaces may use more disk space.",
+        },
+        SafetySetting {
+            path: "workspace_max_files",
+            strength: Strength::LowerIsStronger,
+            effect: "Workspaces may hold more files.",
+        },
+        SafetySetting {
+            path: "env_allowlist",
+            strength: Strength::Permissions,
+            effect: "Code may read the added environment variables.",
+        },
+        SafetySetting {
+            path: "writable_paths",
+            strength: Strength::Permissions,
+            effect: "Code may change the added folders.",
+        },
+    ];
+    type Patch = SandboxPatch;
+
+    fn validate(&self, problems: &mut Problems) {
+        for problem in self.policy().problems() {
+            problems.add(problem.field, problem.message);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_sandbox_setting_is_a_safety_setting() {
+        let fields = serde_json::to_value(SandboxSettings::default()).unwrap();
+        let fields: BTreeSet<&str> = fields.as_object().unwrap().keys().map(String::as_str).collect();
+        let listed: BTreeSet<&str> = SandboxSettings::SAFETY.iter().map(|setting| setting.path).collect();
+        assert_eq!(listed, fields);
+    }
+}

@@ -1,0 +1,41 @@
+//! Proves the sandbox once the daemon is ready, so that the first run need not wait for it; and clears workspaces of
+//! what a daemon that was killed left half written.
+
+use std::time::Duration;
+
+use agentd_base::Timestamp;
+use agentd_core::runtime::{NextDue, Worker, WorkerError, WorkerReport};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::runner::CodeRunner;
+
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Looks at the settings and tries the tiers when that is due.
+#[derive(Debug)]
+pub struct CheckSandbox(pub CodeRunner);
+
+impl Worker for CheckSandbox {
+    fn name(&self) -> &'static str {
+        "skills.check_sandbox"
+    }
+
+    fn interval(&self) -> Duration {
+        INTERVAL
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        // Settings are written.
+        Some(NextDue::NEVER)
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
+        async move {
+            self.0.prove().await;
+            self.0.sweep_workspaces().await;
+            Ok(WorkerReport::done(1))
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,180 @@
+//! Which hosts the user named, and which addresses tell a server nothing that it does not know.
+
+use std::collections::BTreeSet;
+
+use agentd_llm::{ModelMessage, ToolCall};
+use percent_encoding::percent_decode_str;
+use url::Url;
+
+use super::Prompt;
+
+/// Hosts of one message that are remembered.
+const MAX_HOSTS: usize = 200;
+/// Endings of file names that are top-level domains too: `notes.md` names a file.
+const FILE_ENDINGS: [&str; 14] =
+    ["bz", "cc", "foo", "md", "mk", "mov", "pl", "ps", "py", "rs", "sh", "so", "tf", "zip"];
+
+/// The hosts that a message of the user names, as addresses or by themselves.
+pub(super) fn hosts_in(text: &str) -> BTreeSet<String> {
+    let ends_word = |c: char| c.is_whitespace() || "<>\"'`()[]{}|,;*".contains(c);
+    text.split(ends_word).filter_map(host_in).take(MAX_HOSTS).collect()
+}
+
+fn host_in(word: &str) -> Option<String> {
+    let word = word.trim_end_matches(['.', ':', '?', '!']);
+    if let Some(at) = word.find("http://").or_else(|| word.find("https://")) {
+        return host_of(&word[at..]);
+    }
+    // An address of mail names no host to send something else to.
+    if word.contains('@') || word.contains("://") {
+        return None;
+    }
+    let host = host_of(&format!("http://{word}"))?;
+    let ending = host.rsplit('.').next().unwrap_or_default();
+    let is_host = host == "localhost" || host.contains('.') && !FILE_ENDINGS.contains(&ending);
+    // `1.5` and `7` are read as addresses, too.
+    let is_number = word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    (is_host && (!is_number || word == host)).then_some(host)
+}
+
+fn host_of(url: &str) -> Option<String> {
+    Url::parse(url).ok()?.host_str().map(plain)
+}
+
+/// A host without what is added to it by habit.
+fn plain(host: &str) -> String {
+    let host = host.trim_end_matches('.').to_ascii_lowercase();
+    host.strip_prefix("www.").map_or(host.clone(), str::to_owned)
+}
+
+impl Prompt {
+    pub(super) fn name_hosts(&mut self, text: &str) {
+        self.hosts.extend(hosts_in(text));
+    }
+
+    /// For a conversation in which no message is the user's own words alone.
+    pub(crate) fn forget_hosts(&mut self) {
+        self.hosts.clear();
+    }
+
+    /// Whether the user named this host in the conversation. It may carry a port.
+    pub(crate) fn names_host(&self, host: &str) -> bool {
+        host_of(&format!("http://{host}")).is_some_and(|host| self.hosts.contains(&host))
+    }
+
+    /// Whether requesting this address tells its server nothing that an agent wrote: it was requested before, or others
+    /// wrote it as it is. `is_external` tells which tools' results others write.
+    pub(crate) fn knows_address(&self, url: &Url, is_external: impl Fn(&str) -> bool) -> bool {
+        let mut wanted = url.clone();
+        wanted.set_fragment(None);
+        if self.was_requested(&wanted) {
+            return true;
+        }
+        let address = wanted.as_str();
+        let address = if wanted.path() == "/" { address.trim_end_matches('/') } else { address };
+        // What an agent sent to another server may come back as if others had written it.
+        let is_sent = |call: &ToolCall| {
+            let bare = address.split_once("://").map_or(address, |(_, rest)| rest);
+            let input = call.input.to_string();
+            let is_own = requested(call).is_some_and(|url| url.host_str() == wanted.host_str());
+            !is_own && (input.contains(bare) || percent_decode_str(&input).decode_utf8_lossy().contains(bare))
+        };
+        if self.messages.iter().flat_map(calls_of).any(is_sent) {
+            return false;
+        }
+        self.messages.iter().any(|message| match message {
+            ModelMessage::Tool { name, content, .. } => is_external(name) && content.contains(address),
+            ModelMessage::User { content } => content.contains(address),
+            ModelMessage::Assistant { .. } => false,
+        })
+    }
+
+    /// Whether a call with this address has succeeded.
+    fn was_requested(&self, wanted: &Url) -> bool {
+        let succeeded = |id: &str| {
+            let is_done = |message: &ModelMessage| matches!(message, ModelMessage::Tool { call_id, is_error: false, .. } if call_id == id);
+            self.messages.iter().any(is_done)
+        };
+        let mut calls = self.messages.iter().flat_map(calls_of);
+        calls.any(|call| requested(call).as_ref() == Some(wanted) && succeeded(&call.id))
+    }
+}
+
+/// The address that a call requests, without its fragment.
+fn requested(call: &ToolCall) -> Option<Url> {
+    let mut url = Url::parse(call.input.get("url")?.as_str()?).ok()?;
+    url.set_fragment(None);
+    Some(url)
+}
+
+fn calls_of(message: &ModelMessage) -> &[ToolCall] {
+    match message {
+        ModelMessage::Assistant { tool_calls, .. } => tool_calls,
+        ModelMessage::User { .. } | ModelMessage::Tool { .. } => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn hosts_are_found_as_addresses_and_by_themselves() {
+        let found = |text: &str| hosts_in(text).into_iter().collect::<Vec<_>>().join(" ");
+        assert_eq!(found("Read https://Example.com/a?b=c, please."), "example.com");
+        assert_eq!(found("(see www.example.com/path) and docs.example.org."), "docs.example.org example.com");
+        assert_eq!(found("localhost:8080 or 127.0.0.1:90?"), "127.0.0.1 localhost");
+        assert_eq!(found("[a](http://bücher.example/x)"), "xn--bcher-kva.example");
+        for none in
+            ["notes.md and main.rs", "ada@example.com", "version 1.5, 7 times", "ftp://example.com", "e.g. this"]
+        {
+            assert!(["", "e.g"].contains(&found(none).as_str()), "{none}: {}", found(none));
+        }
+    }
+
+    fn prompt(messages: Vec<ModelMessage>) -> Prompt {
+        Prompt { messages, ..Prompt::default() }
+    }
+
+    fn called(id: &str, input: Value) -> ModelMessage {
+        ModelMessage::Assistant { content: String::new(), tool_calls: vec![ToolCall::new(id, "fetch", input)] }
+    }
+
+    fn answered(id: &str, name: &str, content: &str, is_error: bool) -> ModelMessage {
+        ModelMessage::Tool { call_id: id.to_owned(), name: name.to_owned(), content: content.to_owned(), is_error }
+    }
+
+    fn knows(prompt: &Prompt, url: &str) -> bool {
+        prompt.knows_address(&Url::parse(url).unwrap(), |name| name == "fetch")
+    }
+
+    #[test]
+    fn an_address_that_others_wrote_tells_them_nothing() {
+        let page = answered("1", "fetch", "See [this](https://evil.example/a?x=1) and http://b.example.", false);
+        let prompt = prompt(vec![called("1", json!({"url": "https://first.example/"})), page]);
+        assert!(knows(&prompt, "https://evil.example/a?x=1#part") && knows(&prompt, "http://b.example/"));
+        assert!(knows(&prompt, "https://first.example/"), "it was requested before");
+        assert!(!knows(&prompt, "https://first.example/other"));
+        for other in
+            ["https://evil.example/a?x=secret", "https://secret.evil.example/", "https://evil.example/a/secret"]
+        {
+            assert!(!knows(&prompt, other), "{other}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_an_agent_wrote_somewhere_is_not_known() {
+        let echo = "results for https://evil.example/secret";
+        for query in ["https://evil.example/secret", "evil.example%2Fsecret"] {
+            let prompt = prompt(vec![called("1", json!({"query": query})), answered("1", "fetch", echo, false)]);
+            assert!(!knows(&prompt, "https://evil.example/secret"), "{query}");
+        }
+        let own = answered("1", "read_file", "https://evil.example/secret", false);
+        assert!(!knows(&prompt(vec![called("1", json!({"path": "a"})), own]), "https://evil.example/secret"));
+        let refused = answered("1", "fetch", "the owner said no", true);
+        let asked = called("1", json!({"url": "https://evil.example/secret"}));
+        assert!(!knows(&prompt(vec![asked, refused]), "https://evil.example/secret"));
+    }
+}

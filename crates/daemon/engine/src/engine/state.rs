@@ -1,0 +1,56 @@
+//! What every part of the engine works with.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use agentd_core::runtime::AppContext;
+use agentd_core::settings::Settings;
+use parking_lot::RwLock;
+
+use super::approvals::Approvals;
+use super::holder::Holder;
+use super::live::LiveTurns;
+use super::model::{Marker, Session, SessionStatus};
+use super::permits::BackgroundPermits;
+use super::recall::Recall;
+use super::turn_sink::{TurnObserver, TurnSink};
+use crate::agents::Agents;
+use crate::providers::Providers;
+use crate::tools::Tools;
+
+/// How long a session is held without a sign of life.
+pub(super) const LEASE: Duration = Duration::from_secs(30);
+
+pub(super) struct EngineState {
+    pub(super) context: AppContext,
+    pub(super) settings: Settings,
+    pub(super) agents: Agents,
+    pub(super) providers: Providers,
+    pub(super) tools: Tools,
+    pub(super) approvals: Approvals,
+    pub(super) live: Arc<LiveTurns>,
+    pub(super) holder: Holder,
+    pub(super) sinks: RwLock<Vec<Arc<dyn TurnSink>>>,
+    pub(super) observers: RwLock<Vec<Arc<dyn TurnObserver>>>,
+    pub(super) recall: RwLock<Option<Arc<dyn Recall>>>,
+    pub(super) marker: Marker,
+    pub(super) background: BackgroundPermits,
+    pub(super) is_supervised: AtomicBool,
+    /// Held while a waiting turn is claimed.
+    pub(super) waking: tokio::sync::Mutex<()>,
+}
+
+impl EngineState {
+    pub(super) fn recall(&self) -> Option<Arc<dyn Recall>> {
+        self.recall.read().clone()
+    }
+
+    /// Tells that a turn's end is stored.
+    pub(super) fn ended(&self, session: &Session, status: SessionStatus, reason: Option<&str>) {
+        tracing::debug!(session = %session.id, status = status.as_str(), "a turn ended");
+        for observer in self.observers.read().iter() {
+            observer.turn_ended(session, status, reason);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! `/api/projects`.
+
+use agentd_base::{Page, PageLimits, Patch, Problems, Timestamp};
+use agentd_core::runtime::record_once;
+use agentd_web::{ApiError, ApiResult, ApiRouter, IdempotencyKey, Json, Path, Query, Routes, routes};
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::model::{Project, ProjectChange, ProjectId, ProjectStatus};
+use super::service::Projects;
+
+#[must_use]
+pub fn routes() -> Routes<Projects> {
+    Routes::new().protected(ApiRouter::new().routes(routes!(list_projects, create_project)).routes(routes!(
+        get_project,
+        update_project,
+        delete_project
+    )))
+}
+
+/// A named container for what belongs together.
+#[derive(Debug, Serialize, ToSchema)]
+struct ProjectView {
+    id: ProjectId,
+    name: String,
+    description: Option<String>,
+    status: ProjectStatus,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+impl From<&Project> for ProjectView {
+    fn from(project: &Project) -> Self {
+        Self {
+            id: project.id.clone(),
+            name: project.name.clone(),
+            description: project.description.clone(),
+            status: project.status,
+            created_at: project.created_at,
+            updated_at: project.updated_at,
+        }
+    }
+}
+
+/// The newest first.
+#[derive(Debug, Serialize, ToSchema)]
+struct ProjectList {
+    projects: Vec<ProjectView>,
+    /// How many there are, whatever the page.
+    total: u64,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+struct ProjectFields {
+    #[schema(min_length = 1, max_length = 200, example = "Garden")]
+    name: String,
+    #[serde(default)]
+    #[schema(max_length = 4_000)]
+    description: Option<String>,
+    /// Default `active`.
+    #[serde(default)]
+    status: Option<ProjectStatus>,
+}
+
+/// Any of the fields; those left out stay as they are.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = ProjectUpdate)]
+struct ProjectUpdateFields {
+    #[serde(default)]
+    #[schema(value_type = String, required = false, min_length = 1, max_length = 200)]
+    name: Option<String>,
+    /// `null` clears it.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, max_length = 4_000)]
+    description: Patch<String>,
+    #[serde(default)]
+    #[schema(value_type = ProjectStatus, required = false)]
+    status: Option<ProjectStatus>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct ProjectDeleted {
+    /// Always true.
+    deleted: bool,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct ProjectQuery {
+    /// Only those in this state.
+    #[param(inline)]
+    status: Option<ProjectStatus>,
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
+    limit: Option<i64>,
+    #[param(minimum = 0, default = 0)]
+    offset: Option<i64>,
+}
+
+/// Projects, the newest first
+#[utoipa::path(get, path = "/api/projects", operation_id = "list_projects", tag = "projects",
+    params(ProjectQuery), responses((status = 200, body = ProjectList)))]
+async fn list_projects(
+    State(projects): State<Projects>,
+    Query(query): Query<ProjectQuery>,
+) -> ApiResult<Json<ProjectList>> {
+    let mut problems = Problems::new();
+    let page = Page::checked(query.limit, query.offset, PageLimits::default(), &mut problems);
+    problems.into_result().map_err(ApiError::invalid)?;
+    let (found, total) = projects.list(query.status, page).await?;
+    Ok(Json(ProjectList { projects: found.iter().map(ProjectView::from).collect(), total }))
+}
+
+/// Make a project
+#[utoipa::path(post, path = "/api/projects", operation_id = "create_project", tag = "projects",
+    request_body = ProjectFields, params(IdempotencyKey), responses((status = 201, body = ProjectView)))]
+async fn create_project(
+    State(projects): State<Projects>,
+    once: IdempotencyKey,
+    Json(fields): Json<ProjectFields>,
+) -> ApiResult<(StatusCode, Json<ProjectView>)> {
+    let wanted = ProjectChange {
+        name: Some(fields.name),
+        description: fields.description.map_or(Patch::Keep, Patch::Set),
+        status: fields.status,
+    };
+    let recorder = record_once(&once, StatusCode::CREATED, |made: &Project| ProjectView::from(made));
+    let made = projects.create(wanted, recorder).await?;
+    Ok((StatusCode::CREATED, Json(ProjectView::from(&made))))
+}
+
+/// One project
+#[utoipa::path(get, path = "/api/projects/{id}", operation_id = "get_project", tag = "projects",
+    params(("id" = String, Path)), responses((status = 200, body = ProjectView)))]
+async fn get_project(State(projects): State<Projects>, Path(id): Path<String>) -> ApiResult<Json<ProjectView>> {
+    Ok(Json(ProjectView::from(&projects.get(&id).await?)))
+}
+
+/// Change a project
+///
+/// Each change is the event `project.updated`; a status that becomes `completed` is `project.completed`, too.
+#[utoipa::path(put, path = "/api/projects/{id}", operation_id = "update_project", tag = "projects",
+    params(("id" = String, Path)), request_body = ProjectUpdateFields, responses((status = 200, body = ProjectView)))]
+async fn update_project(
+    State(projects): State<Projects>,
+    Path(id): Path<String>,
+    Json(fields): Json<ProjectUpdateFields>,
+) -> ApiResult<Json<ProjectView>> {
+    let change = ProjectChange { name: fields.name, description: fields.description, status: fields.status };
+    Ok(Json(ProjectView::from(&projects.update(&id, change).await?)))
+}
+
+/// Delete a project
+///
+/// What belonged to it stays, and belongs to none.
+#[utoipa::path(delete, path = "/api/projects/{id}", operation_id = "delete_project", tag = "projects",
+    params(("id" = String, Path)), responses((status = 200, body = ProjectDeleted)))]
+async fn delete_project(State(projects): State<Projects>, Path(id): Path<String>) -> ApiResult<Json<ProjectDeleted>> {
+    projects.delete(&id).await?;
+    Ok(Json(ProjectDeleted { deleted: true }))
+}

@@ -1,0 +1,190 @@
+//! What can be done with projects.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use agentd_base::Page;
+use agentd_core::runtime::AppContext;
+use agentd_store::{NewEvent, Read, Recorder, StoreError, Tx};
+use futures_util::future::LocalBoxFuture;
+use parking_lot::RwLock;
+use serde_json::json;
+use tokio::sync::Notify;
+
+use super::error::ProjectError;
+use super::model::{MAX_PROJECTS, Project, ProjectChange, ProjectId, ProjectStatus};
+use super::store;
+
+/// A part of the daemon whose rows may name a project.
+pub trait NamesProjects: Send + Sync {
+    fn name(&self) -> &'static str;
+
+    /// Takes the name of a deleted project off up to about `limit` rows; answers whether more may be left.
+    fn release<'t>(
+        &'t self,
+        tx: &'t mut Tx,
+        project: &'t ProjectId,
+        limit: u32,
+    ) -> LocalBoxFuture<'t, Result<bool, StoreError>>;
+}
+
+struct Inner {
+    context: AppContext,
+    namers: RwLock<Vec<Arc<dyn NamesProjects>>>,
+    purge_wake: Arc<Notify>,
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Projects(Arc<Inner>);
+
+impl std::fmt::Debug for Projects {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Projects").finish_non_exhaustive()
+    }
+}
+
+impl Projects {
+    #[must_use]
+    pub fn new(context: AppContext) -> Self {
+        Self(Arc::new(Inner { context, namers: RwLock::default(), purge_wake: Arc::default() }))
+    }
+
+    /// Registers rows that may name a project. Called while the daemon is composed.
+    pub fn register(&self, namer: Arc<dyn NamesProjects>) {
+        self.0.namers.write().push(namer);
+    }
+
+    /// # Errors
+    /// `Invalid` with every bad field, `TooMany`, or the store's refusal.
+    pub async fn create(&self, wanted: ProjectChange, recorder: Recorder<Project>) -> Result<Project, ProjectError> {
+        let now = self.0.context.clock.now();
+        let blank = Project {
+            id: ProjectId::generate(&self.0.context.ids),
+            name: String::new(),
+            description: None,
+            status: ProjectStatus::Active,
+            created_at: now,
+            updated_at: now,
+        };
+        let project = blank.changed(&wanted, now);
+        project.check().map_err(|problems| ProjectError::Invalid { problems })?;
+        self.0
+            .context
+            .db
+            .write(async move |tx: &mut Tx| {
+                if store::count_projects(tx).await? >= MAX_PROJECTS {
+                    return Err(ProjectError::TooMany { limit: MAX_PROJECTS });
+                }
+                store::insert_project(tx, &project).await?;
+                let data = json!({"project_id": project.id, "name": project.name, "status": project.status});
+                tx.emit(NewEvent::new("project.created", data)).await?;
+                emit_completed(tx, &project, None).await?;
+                recorder.record(tx, &project).await?;
+                Ok(project.clone())
+            })
+            .await
+    }
+
+    /// The newest first, and how many there are.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn list(&self, status: Option<ProjectStatus>, page: Page) -> Result<(Vec<Project>, u64), ProjectError> {
+        Ok(store::list_projects(&mut self.0.context.db.read_snapshot().await?, status, page).await?)
+    }
+
+    /// # Errors
+    /// `NotFound`, or the store's refusal.
+    pub async fn get(&self, id: &str) -> Result<Project, ProjectError> {
+        self.get_in(&mut self.0.context.db.read().await?, id).await
+    }
+
+    /// The names of those of these projects that are there.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn names(&self, ids: &[&str]) -> Result<HashMap<String, String>, StoreError> {
+        store::list_names(&mut self.0.context.db.read().await?, ids).await
+    }
+
+    /// As [`get`](Self::get), seen from within a transaction: what names a project asks, so that none
+    /// names one that is gone.
+    ///
+    /// # Errors
+    /// `NotFound`, or the store's refusal.
+    pub async fn get_in(&self, read: &mut Read, id: &str) -> Result<Project, ProjectError> {
+        store::find_project(read, id).await?.ok_or_else(|| ProjectError::not_found(id))
+    }
+
+    /// # Errors
+    /// `NotFound`, `Invalid`, or the store's refusal.
+    pub async fn update(&self, id: &str, change: ProjectChange) -> Result<Project, ProjectError> {
+        let id = id.to_owned();
+        self.0
+            .context
+            .db
+            .write(async move |tx: &mut Tx| {
+                let before = store::find_project(tx, &id).await?.ok_or_else(|| ProjectError::not_found(&id))?;
+                let now = tx.clock().now();
+                let project = before.changed(&change, now);
+                if project == before {
+                    return Ok(project);
+                }
+                project.check().map_err(|problems| ProjectError::Invalid { problems })?;
+                store::update_project(tx, &project).await?;
+                let data = json!({
+                    "project_id": project.id,
+                    "name": project.name,
+                    "status": project.status,
+                    "previous_status": before.status,
+                });
+                tx.emit(NewEvent::new("project.updated", data)).await?;
+                emit_completed(tx, &project, Some(&before)).await?;
+                Ok(project)
+            })
+            .await
+    }
+
+    /// Deletes a project. What named it names none from then on.
+    ///
+    /// # Errors
+    /// `NotFound`, or the store's refusal.
+    pub async fn delete(&self, id: &str) -> Result<(), ProjectError> {
+        let id = id.to_owned();
+        self.0
+            .context
+            .db
+            .write(async move |tx: &mut Tx| {
+                let project = store::find_project(tx, &id).await?.ok_or_else(|| ProjectError::not_found(&id))?;
+                let now = tx.clock().now();
+                store::hide_project(tx, &project.id, now).await?;
+                let data = json!({"project_id": project.id, "name": project.name});
+                tx.emit(NewEvent::new("project.deleted", data)).await?;
+                Ok::<_, ProjectError>(())
+            })
+            .await?;
+        self.0.purge_wake.notify_one();
+        Ok(())
+    }
+
+    pub(super) fn context(&self) -> &AppContext {
+        &self.0.context
+    }
+
+    pub(super) fn namers(&self) -> Vec<Arc<dyn NamesProjects>> {
+        self.0.namers.read().clone()
+    }
+
+    pub(super) fn purge_wake(&self) -> Arc<Notify> {
+        Arc::clone(&self.0.purge_wake)
+    }
+}
+
+async fn emit_completed(tx: &mut Tx, project: &Project, before: Option<&Project>) -> Result<(), StoreError> {
+    if project.has_just_completed(before) {
+        let data = json!({"project_id": project.id, "name": project.name});
+        tx.emit(NewEvent::new("project.completed", data)).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! Why no model answers, or a provider cannot be changed.
+
+use std::time::Duration;
+
+use agentd_base::{DomainError, ErrorKind, FieldProblem};
+use agentd_core::settings::SettingsError;
+use agentd_core::vault::VaultError;
+use agentd_store::StoreError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ProviderError {
+    #[error("there is no provider `{id}`; the providers are {known}")]
+    Unknown { id: String, known: String },
+    #[error("the model inside the daemon has no key; choose its file with `local_model` of PUT /api/settings/agent")]
+    LocalHasNoKey,
+    #[error("the provider is not valid")]
+    Invalid(Vec<FieldProblem>),
+    #[error("no model can answer: {reason}")]
+    NoModel { reason: String },
+    #[error(
+        "today's token budget of {limit} is used up, or too little of it is left for this call; it starts anew at midnight, or raise daily_token_limit with PUT /api/settings/agent"
+    )]
+    DailyBudget { limit: u64, retry_after: Duration },
+    #[error(
+        "the token budget of {limit} is used up, or too little of it is left for this call; raise total_token_limit with PUT /api/settings/agent"
+    )]
+    TotalBudget { limit: u64 },
+    #[error(
+        "this agent's token budget of {limit} for today is used up, or too little of it is left for this call; it starts anew at midnight, or raise daily_token_limit of its profile with PATCH /api/agents/{{name}}"
+    )]
+    AgentBudget { limit: u64, retry_after: Duration },
+    #[error(
+        "what is left of the token budget is set aside for calls that are under way; try again when they are done, or raise the limit"
+    )]
+    BudgetReserved { retry_after: Duration },
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
+    Vault(#[from] VaultError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl ProviderError {
+    pub(super) fn no_model(reason: impl Into<String>) -> Self {
+        Self::NoModel { reason: reason.into() }
+    }
+
+    /// Whether a budget stopped the call.
+    #[must_use]
+    pub fn is_budget(&self) -> bool {
+        matches!(
+            self,
+            Self::DailyBudget { .. }
+                | Self::TotalBudget { .. }
+                | Self::AgentBudget { .. }
+                | Self::BudgetReserved { .. }
+        )
+    }
+}
+
+impl DomainError for ProviderError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Unknown { .. } => ErrorKind::NotFound,
+            Self::LocalHasNoKey | Self::TotalBudget { .. } => ErrorKind::Conflict,
+            Self::Invalid(problems) => ErrorKind::Invalid(problems.clone()),
+            Self::NoModel { .. } => ErrorKind::Unavailable,
+            Self::DailyBudget { retry_after, .. }
+            | Self::AgentBudget { retry_after, .. }
+            | Self::BudgetReserved { retry_after } => ErrorKind::TooMany(*retry_after),
+            Self::Settings(error) => error.kind(),
+            Self::Vault(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Unknown { .. } => "unknown_provider",
+            Self::LocalHasNoKey => "no_key_needed",
+            Self::Invalid(_) => "invalid_request",
+            Self::NoModel { .. } => "no_model",
+            Self::DailyBudget { .. }
+            | Self::TotalBudget { .. }
+            | Self::AgentBudget { .. }
+            | Self::BudgetReserved { .. } => "budget_exhausted",
+            Self::Settings(error) => error.code(),
+            Self::Vault(error) => error.code(),
+            Self::Store(error) => error.code(),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What a server offers: kept as it said it, and made into what agents are offered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_base::Redactor;
+use agentd_mcp::{ServerInfo, ToolHints, ToolList};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::model::ToolServer;
+use super::names;
+use crate::tools::{Effect, InputSchema, ToolDescription};
+
+/// A call may have to wait for the server to start, and is cancelled there when it is given up.
+const MARGIN: Duration = Duration::from_secs(10);
+
+/// A tool as its server describes it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct RemoteTool {
+    name: String,
+    title: Option<String>,
+    description: String,
+    input_schema: Value,
+    /// What the server says of its nature.
+    #[serde(default)]
+    hints: ToolHints,
+}
+
+/// A tool that cannot be offered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct LeftOut {
+    /// As the server wrote it.
+    pub name: String,
+    /// Completes "left out, because".
+    pub reason: String,
+}
+
+/// What a server says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ServerIdentity {
+    pub name: String,
+    pub version: String,
+    /// Such as `2025-11-25`.
+    pub protocol_version: String,
+}
+
+/// All that a server offered when it was asked last.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Listing {
+    pub server: ServerIdentity,
+    tools: Vec<RemoteTool>,
+    pub left_out: Vec<LeftOut>,
+    /// Why the list ends before the server's does.
+    pub cut_short: Option<String>,
+}
+
+/// A tool under the name that models know.
+#[derive(Debug, Clone)]
+pub struct OfferedTool {
+    /// The server's own name for it.
+    pub remote_name: String,
+    pub title: Option<String>,
+    pub description: ToolDescription,
+    pub(super) hints: ToolHints,
+}
+
+impl Listing {
+    pub(super) fn new(info: &ServerInfo, list: ToolList) -> Self {
+        let tools = list.tools.into_iter().map(|tool| RemoteTool {
+            name: tool.name,
+            title: tool.title,
+            description: tool.description,
+            input_schema: Value::Object(tool.input_schema),
+            hints: tool.hints,
+        });
+        Self {
+            server: ServerIdentity {
+                name: info.name.clone(),
+                version: info.version.clone(),
+                protocol_version: info.protocol_version.clone(),
+            },
+            tools: tools.collect(),
+            left_out: list.left_out.into_iter().map(|tool| LeftOut { name: tool.name, reason: tool.reason }).collect(),
+            cut_short: list.cut_short,
+        }
+    }
+
+    /// Without what the server was given: it may say it again. A tool that is called so is left out.
+    pub(super) fn redacted(mut self, redactor: &Redactor) -> Self {
+        let hide = |text: &mut String| *text = redactor.hide(std::mem::take(text));
+        for text in [&mut self.server.name, &mut self.server.version, &mut self.server.protocol_version] {
+            hide(text);
+        }
+        self.cut_short.iter_mut().for_each(hide);
+        for tool in &mut self.left_out {
+            hide(&mut tool.name);
+            hide(&mut tool.reason);
+        }
+        for mut tool in std::mem::take(&mut self.tools) {
+            let name = redactor.hide(&tool.name);
+            if name != tool.name {
+                self.left_out.push(LeftOut { name, reason: "its name holds a credential of the server".to_owned() });
+                continue;
+            }
+            tool.title.iter_mut().for_each(hide);
+            hide(&mut tool.description);
+            redactor.hide_json(&mut tool.input_schema);
+            self.tools.push(tool);
+        }
+        self
+    }
+
+    /// The tools under their names, in the server's order, and those that cannot be offered after
+    /// all. `is_taken` says which names tools have that are no server's.
+    pub(super) fn offered(
+        &self,
+        server: &ToolServer,
+        connect_limit: Duration,
+        is_taken: impl Fn(&str) -> bool,
+    ) -> (Vec<Arc<OfferedTool>>, Vec<LeftOut>) {
+        let mut left_out = self.left_out.clone();
+        let remote_names: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
+        let names = names::offered(&server.prefix, remote_names, is_taken);
+        let time_limit = Duration::from_secs(server.timeout_seconds.into()) + connect_limit + MARGIN;
+        let mut offered = Vec::with_capacity(self.tools.len());
+        for (tool, name) in self.tools.iter().zip(names) {
+            let made = name.ok_or_else(|| "every name for it is taken".to_owned()).and_then(|name| {
+                let input_schema = InputSchema::new(tool.input_schema.clone())?;
+                Ok(ToolDescription {
+                    name,
+                    description: describe(server, tool),
+                    input_schema,
+                    effect: if server.trusted && tool.hints.read_only == Some(true) {
+                        Effect::Reads
+                    } else {
+                        Effect::Acts
+                    },
+                    time_limit,
+                })
+            });
+            match made {
+                Ok(description) => offered.push(Arc::new(OfferedTool {
+                    remote_name: tool.name.clone(),
+                    title: tool.title.clone(),
+                    description,
+                    hints: tool.hints,
+                })),
+                Err(reason) => left_out.push(LeftOut { name: tool.name.clone(), reason }),
+            }
+        }
+        (offered, left_out)
+    }
+}
+
+/// Vendors want something here.
+fn describe(server: &ToolServer, tool: &RemoteTool) -> String {
+    let own = [Some(tool.description.as_str()), tool.title.as_deref()];
+    let own = own.into_iter().flatten().find(|text| !text.trim().is_empty());
+    own.map_or_else(|| format!("The tool `{}` of the tool server {}.", tool.name, server.name), str::to_owned)
+}

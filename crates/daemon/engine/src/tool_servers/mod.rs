@@ -1,0 +1,89 @@
+//! Tool servers: programs and web services that offer tools over the Model Context Protocol. What
+//! the owner registered is kept here, connected to when it is needed, and offered to agents as
+//! `<prefix>_<tool>`.
+//!
+//! | state | means | left by |
+//! |---|---|---|
+//! | `disabled` | its tools are not offered | `enabled` |
+//! | `disconnected` | nothing runs; a call, `connect` or `discover` connects | being needed |
+//! | `connecting` | started, handshake under way | its end, or the time limit |
+//! | `connected` | a session stands | ten minutes without a call, `disconnect`, a change, its death |
+//! | `disconnecting` | the program is being ended | its end |
+//! | `failed` | the last try failed, or the server died; tried again after a pause that grows | the next try |
+//!
+//! Invariants
+//! - A program runs in the sandbox alone, with a folder of its own under `tool-servers/` in the data
+//!   directory as its home; it reaches no network and no other file unless its registration says so.
+//!   It never outlives the daemon.
+//! - One task supervises each server, behind a bounded queue. Calls go past it: a server that hangs
+//!   or floods costs its own callers their time limit and others nothing.
+//! - Tools are offered from what was stored of the last list, without a running program.
+//! - A tool acts, unless the owner trusts the server and the server says that the tool only reads.
+//! - Values of variables and headers are write-only: sealed, handed to the server alone, cut out of
+//!   what it writes on its error output. Who changes where they would go enters them again.
+//! - Each replica has processes of its own; a change of a registration reaches them all.
+//!
+//! Deliberately absent: the protocol (`agentd-mcp`), the sandbox (`agentd-sandbox`), OAuth, and
+//! prompts, resources and sampling.
+
+mod carried;
+mod connect;
+mod error;
+mod install;
+mod link;
+mod listing;
+mod listings;
+mod load;
+mod model;
+mod names;
+mod portable;
+mod reach;
+mod routes;
+mod secrets;
+mod service;
+mod sessions;
+mod state;
+mod store;
+mod supervisor;
+mod tool;
+mod worker;
+
+use agentd_core::runtime::{Domain, Family, Metrics, Sample, Workers};
+
+pub use error::{Failure, ToolServerError};
+pub use install::Installation;
+pub use link::ServerStatus;
+pub use listing::{LeftOut, Listing, OfferedTool, ServerIdentity};
+pub use model::{ToolServer, ToolServerChange, ToolServerId};
+pub use portable::{ExportedSkills, PortableSkills};
+pub(crate) use reach::shown_names;
+pub use reach::{HttpReach, Reach, StdioReach, TransportKind};
+pub use routes::{ToolServerRoutes, routes};
+pub use secrets::SecretChanges;
+pub use service::ToolServers;
+pub use state::{CallCounts, TestReport, ToolServerState};
+pub use worker::ToolServerMaintenance;
+
+impl Domain for ToolServers {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(ToolServerMaintenance(self.clone()));
+    }
+
+    fn add_metrics(&self, metrics: &Metrics) {
+        let help = "Tool servers that this daemon has a session with.";
+        metrics.read(Family::gauge("svc_tool_servers_connected", help), self, async |servers| {
+            Ok(Sample::one(u64::try_from(servers.connected())?))
+        });
+        let help = "Calls of tools of tool servers by how they ended, since the daemon started.";
+        let family = Family::counter("svc_tool_server_calls_total", help).by(&["status"]);
+        metrics.read(family, self, async |servers| {
+            let counts = servers.call_counts();
+            Ok(Sample::each([
+                ("ok", counts.ok),
+                ("failed", counts.failed),
+                ("timed_out", counts.timed_out),
+                ("cancelled", counts.cancelled),
+            ]))
+        });
+    }
+}

@@ -1,0 +1,179 @@
+//! Tools as part of the settings: what is switched off, custom tools and tool servers, without their secrets.
+
+mod server;
+mod tool;
+
+use std::collections::BTreeSet;
+
+use agentd_base::{FieldProblem, HIDDEN, Problems};
+use agentd_core::settings::{KeeperImport, PortableSection, SafetyReport, SafetyScope};
+use agentd_core::vault::{SealedUrl, UnknownMask, server_of};
+use agentd_store::{Read, StoreError, Tx};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, LocalBoxFuture};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use self::server::ExportedServer;
+use self::tool::ExportedTool;
+use crate::tool_servers::{ToolServerError, ToolServers};
+use crate::tools::{BuiltinTools, CustomTools, ToolsError, list_custom_tools, list_switched_off};
+
+const NAME: &str = "skills";
+
+/// What an export holds of skills.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ExportedSkills {
+    /// Names of built-in tools that are switched off; all others are on.
+    builtin_off: Option<BTreeSet<String>>,
+    #[schema(max_items = 1000)]
+    custom: Vec<ExportedTool>,
+    #[schema(max_items = 1000)]
+    mcp: Vec<ExportedServer>,
+}
+
+/// Whether credentials in a url cannot be kept although the url that comes in its place has them.
+fn loses_url_secrets(before: &str, after: &str) -> bool {
+    SealedUrl::new(after, Some(before), UnknownMask::Leave).is_ok_and(|sealed| sealed.dropped)
+}
+
+/// Tools as [`PortableSection`] sees them.
+#[derive(Debug)]
+pub struct PortableSkills {
+    builtin: BuiltinTools,
+    custom: CustomTools,
+    servers: ToolServers,
+}
+
+impl PortableSkills {
+    #[must_use]
+    pub fn new(builtin: &BuiltinTools, custom: &CustomTools, servers: &ToolServers) -> Self {
+        Self { builtin: builtin.clone(), custom: custom.clone(), servers: servers.clone() }
+    }
+
+    async fn read(&self, read: &mut Read) -> Result<ExportedSkills, StoreError> {
+        Ok(ExportedSkills {
+            builtin_off: Some(list_switched_off(read).await?),
+            custom: list_custom_tools(read).await?.into_iter().map(ExportedTool::from).collect(),
+            mcp: self.servers.registrations(read).await?.into_iter().map(ExportedServer::from).collect(),
+        })
+    }
+
+    async fn write(
+        &self,
+        tx: &mut Tx,
+        exported: ExportedSkills,
+        scope: SafetyScope,
+    ) -> Result<KeeperImport, StoreError> {
+        let (mut problems, mut dropped_secrets) = (Problems::new(), Vec::new());
+        let mut safety = SafetyReport::default();
+        if let Some(off) = exported.builtin_off {
+            self.builtin.switch_off_only(tx, &off).await?;
+        }
+        for (index, tool) in exported.custom.into_iter().enumerate() {
+            let before = self.custom.find_named(tx, &tool.name).await?;
+            let (change, secret_headers, dropped) = tool.change(before.as_ref());
+            dropped_secrets.extend(dropped);
+            match self.custom.write(tx, before, change, secret_headers).await {
+                Err(ToolsError::Store(error)) => return Err(error),
+                other => note(&mut problems, &format!("custom[{index}]"), other),
+            }
+        }
+        for (index, mut server) in exported.mcp.into_iter().enumerate() {
+            let before = self.servers.find_named(tx, &server.name).await?;
+            safety.extend(server.settle(before.as_ref(), scope));
+            let catalog_entry = server.catalog_entry.clone();
+            let (change, names, dropped) = server.change(before.as_ref().map(|server| &server.reach));
+            dropped_secrets.extend(dropped);
+            match self.servers.write(tx, before, change, names, catalog_entry).await {
+                Err(ToolServerError::Store(error)) => return Err(error),
+                other => note(&mut problems, &format!("mcp[{index}]"), other),
+            }
+        }
+        Ok(KeeperImport { problems: problems.into_result().err().unwrap_or_default(), dropped_secrets, safety })
+    }
+}
+
+/// What was wrong with one entry, under its place in the list.
+fn note<E: agentd_base::DomainError>(problems: &mut Problems, place: &str, outcome: Result<(), E>) {
+    let Err(error) = outcome else { return };
+    match error.kind() {
+        agentd_base::ErrorKind::Invalid(found) => {
+            for problem in found {
+                problems.add(format!("{place}.{}", problem.field), problem.message);
+            }
+        }
+        _ => problems.add(place, error.to_string()),
+    }
+}
+
+impl PortableSection for PortableSkills {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn export<'r>(&'r self, read: &'r mut Read) -> BoxFuture<'r, Result<Value, StoreError>> {
+        async move { Ok(serde_json::to_value(self.read(read).await?).unwrap_or_default()) }.boxed()
+    }
+
+    /// As their own endpoints show them: paths, queries, arguments, headers and bodies may hold tokens.
+    fn conceal(&self, exported: &mut Value) {
+        let hide = |value: &mut Value| *value = Value::from(HIDDEN);
+        let show_server = |url: &mut Value| {
+            if let Some(text) = url.as_str() {
+                *url = Value::from(server_of(text).unwrap_or_else(|| "?".to_owned()));
+            }
+        };
+        for server in exported["mcp"].as_array_mut().into_iter().flatten() {
+            server.get_mut("url").map(show_server);
+            server.get_mut("args").and_then(Value::as_array_mut).into_iter().flatten().for_each(hide);
+        }
+        for tool in exported["custom"].as_array_mut().into_iter().flatten() {
+            let Some(request) = tool.get_mut("request") else { continue };
+            request.get_mut("url").map(show_server);
+            request
+                .get_mut("headers")
+                .and_then(Value::as_object_mut)
+                .into_iter()
+                .flatten()
+                .for_each(|(_, value)| hide(value));
+            request.get_mut("body").map(hide);
+        }
+    }
+
+    fn import<'t>(
+        &'t self,
+        tx: &'t mut Tx,
+        exported: &'t Value,
+        safety: SafetyScope,
+    ) -> LocalBoxFuture<'t, Result<KeeperImport, StoreError>> {
+        async move {
+            let mut exported = exported.clone();
+            let mut problems = Problems::new();
+            agentd_web::check::<ExportedSkills>(&mut exported, &mut problems);
+            if let Err(problems) = problems.into_result() {
+                return Ok(KeeperImport { problems, ..KeeperImport::default() });
+            }
+            match serde_json::from_value(exported) {
+                Ok(exported) => self.write(tx, exported, safety).await,
+                Err(error) => {
+                    let message = format!("is not valid: {error}");
+                    let problems = vec![FieldProblem { field: "body".to_owned(), message }];
+                    Ok(KeeperImport { problems, ..KeeperImport::default() })
+                }
+            }
+        }
+        .boxed_local()
+    }
+
+    fn imported(&self) -> BoxFuture<'_, ()> {
+        async move {
+            if let Err(error) = self.servers.follow_import().await {
+                tracing::warn!(%error, "imported tool servers are connected to when they are needed");
+            }
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,106 @@
+//! A custom tool in an export.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use agentd_base::Patch;
+use agentd_core::vault::UnknownMask;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::loses_url_secrets;
+use crate::tools::{CustomTool, CustomToolChange, HttpMethod, HttpRequestChange, ToolKind};
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExportedTool {
+    pub(super) name: String,
+    description: String,
+    #[schema(value_type = Object)]
+    input_schema: Map<String, Value>,
+    kind: ToolKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    source_code: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    request: Option<ExportedRequest>,
+    timeout_seconds: u32,
+    enabled: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ExportedRequest {
+    method: HttpMethod,
+    url: String,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    /// The names alone.
+    #[serde(default)]
+    secret_headers: BTreeSet<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    body: Option<String>,
+}
+
+impl From<CustomTool> for ExportedTool {
+    fn from(tool: CustomTool) -> Self {
+        Self {
+            name: tool.name,
+            description: tool.description,
+            input_schema: tool.input_schema.as_object().cloned().unwrap_or_default(),
+            kind: tool.kind,
+            source_code: tool.source_code,
+            request: tool.request.map(|request| ExportedRequest {
+                method: request.method,
+                url: request.url,
+                headers: request.headers,
+                secret_headers: request.secret_headers,
+                body: request.body,
+            }),
+            timeout_seconds: tool.timeout_seconds,
+            enabled: tool.enabled,
+        }
+    }
+}
+
+impl ExportedTool {
+    /// As a change of the tool that has the name here. A secret header keeps its value where it has one and the
+    /// request still leads to the same host; else it is cleared and waits to be entered again, and is named.
+    pub(super) fn change(self, before: Option<&CustomTool>) -> (CustomToolChange, BTreeSet<String>, Vec<String>) {
+        let (mut names, mut dropped) = (BTreeSet::new(), Vec::new());
+        let request = match self.request {
+            None => Patch::Clear,
+            Some(request) => {
+                names = request.secret_headers;
+                let had = before.map(CustomTool::secret_names).unwrap_or_default();
+                let had_request = before.and_then(|before| before.request.as_ref());
+                let has_moved = had_request.is_some_and(|before| before.leads_elsewhere(&request.url));
+                let misled = had.iter().filter(|name| has_moved && names.contains(*name));
+                dropped.extend(misled.map(|name| format!("custom.{}.secret_headers.{name}", self.name)));
+                if had_request.is_some_and(|before| loses_url_secrets(&before.url, &request.url)) {
+                    dropped.push(format!("custom.{}.url", self.name));
+                }
+                let cleared = had.into_iter().filter(|name| has_moved || !names.contains(name));
+                let cleared = cleared.map(|name| (name, None));
+                Patch::Set(HttpRequestChange {
+                    method: request.method,
+                    url: request.url,
+                    headers: request.headers,
+                    secret_headers: cleared.collect(),
+                    body: request.body,
+                    unknown_masks: UnknownMask::Leave,
+                })
+            }
+        };
+        let change = CustomToolChange {
+            name: Some(self.name),
+            description: Some(self.description),
+            input_schema: Some(Value::Object(self.input_schema)),
+            kind: Some(self.kind),
+            source_code: self.source_code.map_or(Patch::Clear, Patch::Set),
+            request,
+            timeout_seconds: Some(self.timeout_seconds),
+            enabled: Some(self.enabled),
+        };
+        (change, names, dropped)
+    }
+}

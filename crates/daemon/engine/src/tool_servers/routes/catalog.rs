@@ -1,0 +1,180 @@
+//! The catalog of known tool servers.
+
+use agentd_core::runtime::record_once;
+use agentd_mcp::catalog::{CatalogEntry, EntryTransport, Runner, ValueKind, ValueSpec, catalog};
+use agentd_web::{ApiResult, ErrorBody, IdempotencyKey, Json, Path};
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::views::ToolServerView;
+use super::{ToolServerRoutes, created};
+use crate::tool_servers::{Installation, TransportKind};
+
+/// What a value must look like.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum CatalogValueKind {
+    /// An absolute path.
+    Path,
+    /// One or several absolute paths.
+    Paths,
+    /// An IANA name.
+    TimeZone,
+    Secret,
+    /// `true` or `false`.
+    Flag,
+}
+
+/// A value that the owner may or must give.
+#[derive(Debug, Serialize, ToSchema)]
+struct CatalogValue {
+    name: &'static str,
+    description: &'static str,
+    kind: CatalogValueKind,
+    required: bool,
+}
+
+impl From<&ValueSpec> for CatalogValue {
+    fn from(spec: &ValueSpec) -> Self {
+        let kind = match spec.kind {
+            ValueKind::Path => CatalogValueKind::Path,
+            ValueKind::Paths => CatalogValueKind::Paths,
+            ValueKind::TimeZone => CatalogValueKind::TimeZone,
+            ValueKind::Secret => CatalogValueKind::Secret,
+            ValueKind::Flag => CatalogValueKind::Flag,
+        };
+        Self { name: spec.name, description: spec.description, kind, required: spec.required }
+    }
+}
+
+/// A server that is known by name. Of the fields of the two transports the other's are null.
+#[derive(Debug, Serialize, ToSchema)]
+struct CatalogEntryView {
+    id: &'static str,
+    name: &'static str,
+    description: &'static str,
+    homepage: &'static str,
+    transport: TransportKind,
+    /// What fetches the package and runs it: `npx` (needs Node.js) or `uvx` (needs uv).
+    #[schema(required, value_type = Option<String>)]
+    runner: Option<&'static str>,
+    #[schema(required, value_type = Option<String>)]
+    package: Option<&'static str>,
+    #[schema(required, value_type = Option<String>)]
+    version: Option<&'static str>,
+    /// What the program is called once it is installed.
+    #[schema(required, value_type = Option<String>)]
+    executable: Option<&'static str>,
+    #[schema(required, value_type = Option<String>)]
+    url: Option<&'static str>,
+    /// What the owner fills in.
+    values: Vec<CatalogValue>,
+    /// It reaches out by itself, apart from being downloaded.
+    needs_network: bool,
+}
+
+impl From<&CatalogEntry> for CatalogEntryView {
+    fn from(entry: &CatalogEntry) -> Self {
+        let mut view = Self {
+            id: entry.id,
+            name: entry.name,
+            description: entry.description,
+            homepage: entry.homepage,
+            transport: TransportKind::Http,
+            runner: None,
+            package: None,
+            version: None,
+            executable: None,
+            url: None,
+            values: entry.values.iter().map(CatalogValue::from).collect(),
+            needs_network: entry.needs_network,
+        };
+        match entry.transport {
+            EntryTransport::Http { url } => view.url = Some(url),
+            EntryTransport::Stdio { runner, package, version, executable } => {
+                view.transport = TransportKind::Stdio;
+                view.runner = Some(Runner::command(runner));
+                (view.package, view.version, view.executable) = (Some(package), Some(version), Some(executable));
+            }
+        }
+        view
+    }
+}
+
+/// Known tool servers, in the order in which they are best shown.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Catalog {
+    entries: Vec<CatalogEntryView>,
+    total: usize,
+}
+
+/// What an entry is installed with.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct InstallCatalogEntry {
+    /// By the names of the entry's `values`: a text, a list of texts, or true and false. Folders
+    /// among them are opened to the server.
+    #[schema(value_type = Object, required = false)]
+    values: Map<String, Value>,
+    /// Left out: the entry's.
+    #[schema(min_length = 1, max_length = 100)]
+    name: Option<String>,
+    /// The absolute path of the installed program, instead of downloading the package.
+    #[schema(max_length = 4096)]
+    program: Option<String>,
+    /// Left out: open where the server needs it, or its package has to be downloaded.
+    network: Option<bool>,
+    #[schema(max_items = 32)]
+    readable_paths: Option<Vec<String>>,
+    /// Besides the folders among the values.
+    #[schema(max_items = 32)]
+    writable_paths: Option<Vec<String>>,
+    /// Default true.
+    enabled: Option<bool>,
+    /// Default false.
+    trusted: Option<bool>,
+}
+
+impl From<InstallCatalogEntry> for Installation {
+    fn from(fields: InstallCatalogEntry) -> Self {
+        Self {
+            values: fields.values,
+            name: fields.name,
+            program: fields.program,
+            network: fields.network,
+            readable_paths: fields.readable_paths,
+            writable_paths: fields.writable_paths,
+            enabled: fields.enabled,
+            trusted: fields.trusted,
+        }
+    }
+}
+
+/// The catalog of known tool servers
+#[utoipa::path(get, path = "/api/settings/skills/mcp/catalog", operation_id = "list_catalog", tag = "skills",
+    responses((status = 200, body = Catalog)))]
+pub(super) async fn list_catalog() -> Json<Catalog> {
+    let entries: Vec<CatalogEntryView> = catalog().iter().map(CatalogEntryView::from).collect();
+    Json(Catalog { total: entries.len(), entries })
+}
+
+/// Install a tool server from the catalog
+///
+/// Registers it; the package is downloaded when the server is first started.
+#[utoipa::path(post, path = "/api/settings/skills/mcp/catalog/{entry_id}/install",
+    operation_id = "install_catalog_entry", tag = "skills", request_body = InstallCatalogEntry,
+    params(("entry_id" = String, Path, description = "The entry's id"), IdempotencyKey),
+    responses((status = 201, body = ToolServerView), (status = 409, body = ErrorBody, description = "The name is taken")))]
+pub(super) async fn install_catalog_entry(
+    State(state): State<ToolServerRoutes>,
+    Path(entry): Path<String>,
+    once: IdempotencyKey,
+    Json(fields): Json<InstallCatalogEntry>,
+) -> ApiResult<(StatusCode, Json<ToolServerView>)> {
+    let recorder = record_once(&once, StatusCode::CREATED, created);
+    let server = state.servers.install(&entry, fields.into(), recorder).await?;
+    Ok((StatusCode::CREATED, Json(server.into())))
+}

@@ -1,0 +1,40 @@
+//! Looks after the links: ends what is idle, gone or changed elsewhere, and asks servers over HTTP
+//! for a sign of life.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_base::Timestamp;
+use agentd_core::runtime::{NextDue, Worker, WorkerError, WorkerReport};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::Notify;
+
+use super::service::ToolServers;
+
+const INTERVAL: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub struct ToolServerMaintenance(pub ToolServers);
+
+impl Worker for ToolServerMaintenance {
+    fn name(&self) -> &'static str {
+        "skills.keep_tool_servers"
+    }
+
+    fn interval(&self) -> Duration {
+        INTERVAL
+    }
+
+    fn wake(&self) -> Option<Arc<Notify>> {
+        Some(self.0.link_made())
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        self.0.has_no_links().then_some(NextDue::NEVER)
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
+        async move { Ok(WorkerReport::done(self.0.look_after().await?)) }.boxed()
+    }
+}

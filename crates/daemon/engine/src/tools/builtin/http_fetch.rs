@@ -1,0 +1,142 @@
+//! `http_fetch`: the readable text of a web page.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_net::{FetchLimits, FetchRequest, GuardedClient, PolicyHandle, Trust};
+use agentd_page_text::read_body;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http::HeaderValue;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use super::{describe, parse};
+use crate::agents::Agent;
+use crate::tools::tool::{Author, Consequence, Effect, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput};
+use crate::workspaces::UntrustedSource;
+
+const LIMITS: FetchLimits = FetchLimits {
+    redirects: 5,
+    body_bytes: 4 << 20,
+    total_time: Duration::from_secs(30),
+    idle_time: Duration::from_secs(10),
+};
+const CALL_LIMIT: Duration = Duration::from_secs(45);
+const DEFAULT_CHARACTERS: usize = 20_000;
+const MAX_CHARACTERS: usize = 200_000;
+const MAX_URL_BYTES: usize = 8_192;
+/// Of an error's page.
+const SHOWN_CHARACTERS: usize = 500;
+
+pub(super) fn http_fetch(policy: PolicyHandle) -> Arc<dyn Tool> {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "url": {"type": "string", "minLength": 1, "maxLength": MAX_URL_BYTES, "description": "http or https"},
+            "max_characters": {"type": "integer", "minimum": 100, "maximum": MAX_CHARACTERS,
+                "description": "How much text at most; left out: 20000"},
+        },
+        "required": ["url"],
+        "additionalProperties": false,
+    });
+    let text = "Fetches a web page and answers its title and readable text.";
+    let description = describe("http_fetch", text, schema, Effect::Acts, CALL_LIMIT);
+    Arc::new(HttpFetch { description, client: GuardedClient::new(policy, Trust::Steered) })
+}
+
+#[derive(Debug)]
+struct HttpFetch {
+    description: ToolDescription,
+    client: GuardedClient,
+}
+
+#[derive(Deserialize)]
+struct Input {
+    url: String,
+    max_characters: Option<usize>,
+}
+
+impl HttpFetch {
+    async fn fetch(&self, input: Input, source: &UntrustedSource) -> Result<ToolOutput, ToolError> {
+        let url =
+            Url::parse(&input.url).map_err(|error| ToolError::Invalid(format!("the URL is not valid: {error}")))?;
+        let asked = shown(&url);
+        let mut request = FetchRequest::get(url);
+        request
+            .headers
+            .insert(ACCEPT, HeaderValue::from_static("text/html, text/*;q=0.9, application/json;q=0.9, */*;q=0.5"));
+        let fetched = self.client.fetch(request, LIMITS).await;
+        source.record(fetched.as_ref().map_or(asked, |fetched| shown(&fetched.url)));
+        let fetched = fetched.map_err(|error| ToolError::Failed(error.to_string()))?;
+        let content_type = fetched.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let (status, url) = (fetched.status, fetched.url);
+        // Reading a large page takes a while.
+        let (body, base, stated) = (fetched.body, url.clone(), content_type.clone());
+        let page = tokio::task::spawn_blocking(move || read_body(&body, stated.as_deref(), &base)).await;
+        let page = page.map_err(|_| ToolError::Failed("the page could not be read".to_owned()))?;
+        if !status.is_success() {
+            let said =
+                page.map(|page| page.text.chars().take(SHOWN_CHARACTERS).collect::<String>()).unwrap_or_default();
+            let said = if said.trim().is_empty() { String::new() } else { format!("; it said: {said}") };
+            return Err(ToolError::Failed(format!("the server answered {status}{said}")));
+        }
+        let page = page.map_err(|error| ToolError::Failed(error.to_string()))?;
+        let wanted = input.max_characters.unwrap_or(DEFAULT_CHARACTERS);
+        let (mut text, more) = cut(page.text, wanted);
+        if more > 0 {
+            text.push_str(&format!("\n[{more} more characters; ask again with a larger max_characters]"));
+        } else if page.is_truncated || fetched.is_truncated {
+            text.push_str("\n[the page is longer than what is read of one]");
+        }
+        Ok(ToolOutput::json(json!({
+            "url": url.as_str(),
+            "title": page.title,
+            "text": text,
+            "content_type": content_type.unwrap_or_default(),
+        })))
+    }
+}
+
+/// The address for the owner: without credentials, query and fragment.
+fn shown(url: &Url) -> String {
+    format!("{}{}", url.origin().ascii_serialization(), url.path())
+}
+
+/// At most so many characters, and how many there were more.
+fn cut(mut text: String, characters: usize) -> (String, usize) {
+    let Some((end, _)) = text.char_indices().nth(characters) else { return (text, 0) };
+    let more = text[end..].chars().count();
+    text.truncate(end);
+    (text, more)
+}
+
+impl Tool for HttpFetch {
+    fn description(&self) -> &ToolDescription {
+        &self.description
+    }
+
+    fn description_author(&self) -> Author {
+        Author::Trusted
+    }
+
+    fn output_author(&self) -> Author {
+        Author::Other("a web page".to_owned())
+    }
+
+    fn consequence<'a>(&'a self, input: &'a Map<String, Value>, _agent: &'a Agent) -> BoxFuture<'a, Consequence> {
+        // What is no address is refused by the call itself.
+        let url = input.get("url").and_then(Value::as_str).and_then(|url| Url::parse(url).ok());
+        std::future::ready(url.map_or(Consequence::Contained, Consequence::Requests)).boxed()
+    }
+
+    fn call(
+        &self,
+        input: Map<String, Value>,
+        context: ToolCallContext,
+    ) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
+        async move { self.fetch(parse(input)?, &context.untrusted).await }.boxed()
+    }
+}

@@ -1,0 +1,228 @@
+//! What a custom tool is, and what makes one valid.
+
+mod request;
+
+pub(super) use request::is_json_type;
+pub use request::{HttpMethod, HttpRequestChange, HttpToolRequest, carries_credential};
+
+use std::collections::BTreeSet;
+
+use agentd_base::{FieldProblem, Patch, Problems, Secret, Timestamp};
+use agentd_core::vault::names_in_url;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::tools::schema::InputSchema;
+
+agentd_base::typed_id!(
+    /// The id of a custom tool.
+    CustomToolId,
+    "tool"
+);
+agentd_store::stored_ids!(CustomToolId);
+
+const MAX_NAME_CHARACTERS: usize = 64;
+const MAX_DESCRIPTION_CHARACTERS: usize = 4_000;
+/// Also what fits into one argument of a program.
+const MAX_SOURCE_BYTES: usize = 100 * 1024;
+const MAX_URL_BYTES: usize = 4_096;
+const MAX_BODY_BYTES: usize = 64 * 1024;
+const MAX_HEADERS: usize = 32;
+const MAX_HEADER_BYTES: usize = 8_192;
+pub(super) const MAX_TIMEOUT_SECONDS: u32 = 3_600;
+const DEFAULT_TIMEOUT_SECONDS: u32 = 30;
+const CREDENTIAL_HEADERS: [&str; 3] = ["authorization", "cookie", "x-api-key"];
+/// Theirs is the connection's, not a caller's.
+const FORBIDDEN_HEADERS: [&str; 13] = [
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// What a tool is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolKind {
+    /// `source_code` runs in the sandbox with the dict `input`; the answer is `result`, or what
+    /// `run(input)` returns, or else what was printed.
+    Python,
+    /// `request` is sent, its placeholders filled.
+    Http,
+    /// `source_code` runs in the sandbox as a script, with the input as JSON on its standard input
+    /// and as variables `INPUT_<NAME>`.
+    Shell,
+}
+
+impl ToolKind {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Python => "python",
+            Self::Http => "http",
+            Self::Shell => "shell",
+        }
+    }
+
+    pub(crate) fn from_stored(text: &str) -> Self {
+        match text {
+            "http" => Self::Http,
+            "shell" => Self::Shell,
+            _ => Self::Python,
+        }
+    }
+}
+
+/// A tool that the owner made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CustomTool {
+    pub id: CustomToolId,
+    pub name: String,
+    pub description: String,
+    pub input_schema: Value,
+    pub kind: ToolKind,
+    /// Of a python or shell tool.
+    pub source_code: Option<String>,
+    /// Of an http tool.
+    pub request: Option<HttpToolRequest>,
+    pub timeout_seconds: u32,
+    pub enabled: bool,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// What is wanted of a new tool, or to be changed of one.
+#[derive(Debug, Clone, Default)]
+pub struct CustomToolChange {
+    pub name: Option<String>,
+    pub description: Option<String>,
+    pub input_schema: Option<Value>,
+    pub kind: Option<ToolKind>,
+    pub source_code: Patch<String>,
+    pub request: Patch<HttpRequestChange>,
+    pub timeout_seconds: Option<u32>,
+    pub enabled: Option<bool>,
+}
+
+/// What becomes of the secrets of a tool.
+pub(super) type SecretChanges = Vec<(String, Option<Secret>)>;
+
+impl CustomToolChange {
+    /// What is wrong with a tool that is made from it.
+    pub(crate) fn problems(self) -> Vec<FieldProblem> {
+        let mut tool = CustomTool::blank(CustomToolId::from("tool"), Timestamp::default());
+        tool.change(self).err().unwrap_or_default()
+    }
+}
+
+impl CustomTool {
+    /// A tool of which nothing is known yet.
+    pub(super) fn blank(id: CustomToolId, now: Timestamp) -> Self {
+        Self {
+            id,
+            name: String::new(),
+            description: String::new(),
+            input_schema: serde_json::json!({"type": "object"}),
+            kind: ToolKind::Python,
+            source_code: None,
+            request: None,
+            timeout_seconds: DEFAULT_TIMEOUT_SECONDS,
+            enabled: true,
+            created_at: now,
+            updated_at: now,
+        }
+    }
+
+    /// Lays a change over the tool. Answers what is to become of its secrets: a value is put, none
+    /// is cleared.
+    ///
+    /// # Errors
+    /// Every field that is wrong.
+    pub(super) fn change(&mut self, change: CustomToolChange) -> Result<SecretChanges, Vec<FieldProblem>> {
+        let mut problems = Problems::new();
+        let mut secrets = SecretChanges::new();
+        let before: BTreeSet<String> = self.vault_names().into_iter().collect();
+        if let Some(name) = change.name {
+            self.name = name.trim().to_owned();
+        }
+        if let Some(description) = change.description {
+            self.description = description.trim().to_owned();
+        }
+        if let Some(schema) = change.input_schema {
+            self.input_schema = schema;
+        }
+        self.kind = change.kind.unwrap_or(self.kind);
+        self.timeout_seconds = change.timeout_seconds.unwrap_or(self.timeout_seconds);
+        self.enabled = change.enabled.unwrap_or(self.enabled);
+        change.source_code.apply(&mut self.source_code);
+        match change.request {
+            Patch::Keep => {}
+            Patch::Clear => self.request = None,
+            Patch::Set(request) => {
+                let had = self.request.take();
+                self.request = Some(request.into_stored(had.as_ref(), &mut secrets, &mut problems));
+            }
+        }
+        // A kind that is changed takes along what only the other kind has.
+        match self.kind {
+            ToolKind::Http => self.source_code = None,
+            ToolKind::Python | ToolKind::Shell => self.request = None,
+        }
+        let after = self.vault_names();
+        secrets.extend(before.into_iter().filter(|name| !after.contains(name)).map(|name| (name, None)));
+        self.validate(&mut problems);
+        problems.into_result().map(|()| secrets)
+    }
+
+    /// The headers whose values lie in the vault.
+    pub(crate) fn secret_names(&self) -> Vec<String> {
+        self.request.iter().flat_map(|request| request.secret_headers.iter().cloned()).collect()
+    }
+
+    /// The names of everything that the vault keeps of it.
+    pub(crate) fn vault_names(&self) -> Vec<String> {
+        let in_url = self.request.iter().flat_map(|request| names_in_url(&request.url));
+        self.secret_names().into_iter().chain(in_url).collect()
+    }
+
+    fn validate(&self, problems: &mut Problems) {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        let (name, description) = (&self.name, &self.description);
+        let is_name = (1..=MAX_NAME_CHARACTERS).contains(&name.len()) && name.bytes().all(is_plain);
+        problems.require(is_name, "name", "must be 1 to 64 letters, digits, `_` or `-`");
+        problems.require(
+            (1..=MAX_DESCRIPTION_CHARACTERS).contains(&description.chars().count()),
+            "description",
+            format!("must say in 1 to {MAX_DESCRIPTION_CHARACTERS} characters what the tool does; models choose by it"),
+        );
+        if let Err(problem) = InputSchema::new(self.input_schema.clone()) {
+            problems.add("input_schema", problem);
+        }
+        let is_time = (1..=MAX_TIMEOUT_SECONDS).contains(&self.timeout_seconds);
+        problems.require(is_time, "timeout_seconds", format!("must be between 1 and {MAX_TIMEOUT_SECONDS}"));
+        match self.kind {
+            ToolKind::Python | ToolKind::Shell => match &self.source_code {
+                None => problems.add("source_code", format!("is required for a {} tool", self.kind.as_str())),
+                Some(source) => {
+                    let fits = source.len() <= MAX_SOURCE_BYTES && !source.trim().is_empty() && !source.contains('\0');
+                    let message = format!("must be 1 to {MAX_SOURCE_BYTES} bytes without NUL characters");
+                    problems.require(fits, "source_code", message);
+                }
+            },
+            ToolKind::Http => match &self.request {
+                None => problems.add("request", "is required for an http tool"),
+                Some(request) => request.validate(problems),
+            },
+        }
+    }
+}

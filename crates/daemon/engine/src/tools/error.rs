@@ -1,0 +1,51 @@
+//! What can go wrong with what agents can do.
+
+use agentd_base::{DomainError, ErrorKind, FieldProblem};
+use agentd_core::settings::SettingsError;
+use agentd_core::vault::VaultError;
+use agentd_store::StoreError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ToolsError {
+    #[error("there is no built-in tool `{name}`; GET /api/settings/skills/builtin lists those there are")]
+    UnknownBuiltin { name: String },
+    #[error("there is no custom tool `{id}`; GET /api/settings/skills/custom lists those there are")]
+    NotFound { id: String },
+    #[error("a tool with the name `{name}` is already there; choose another name")]
+    NameTaken { name: String },
+    #[error("{limit} custom tools exist already, which is the most that are kept; delete one first")]
+    TooMany { limit: usize },
+    #[error("the tool is not valid")]
+    Invalid { problems: Vec<FieldProblem> },
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
+    Vault(#[from] VaultError),
+    #[error("the tools cannot be read or changed now")]
+    Store(#[from] StoreError),
+}
+
+impl DomainError for ToolsError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::UnknownBuiltin { .. } | Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::NameTaken { .. } | Self::TooMany { .. } => ErrorKind::Conflict,
+            Self::Invalid { problems } => ErrorKind::Invalid(problems.clone()),
+            Self::Settings(error) => error.kind(),
+            Self::Vault(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::UnknownBuiltin { .. } | Self::NotFound { .. } => "tool_not_found",
+            Self::NameTaken { .. } => "name_taken",
+            Self::TooMany { .. } => "too_many_tools",
+            Self::Invalid { .. } => "invalid_request",
+            Self::Settings(error) => error.code(),
+            Self::Vault(error) => error.code(),
+            Self::Store(error) => error.code(),
+        }
+    }
+}

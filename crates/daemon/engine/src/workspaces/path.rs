@@ -1,0 +1,149 @@
+//! Paths as a model writes them: relative to the workspace, names only.
+
+use std::fmt;
+
+use rustix::io::Errno;
+
+use super::error::WorkspaceError;
+
+const MAX_PATH_BYTES: usize = 4_096;
+const MAX_NAME_BYTES: usize = 255;
+/// Folders nested deeper are reached by nobody.
+const MAX_NAMES: usize = 64;
+
+/// A path that holds nothing but names: no `..`, no root, nothing a kernel would read otherwise.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RelativePath(Vec<String>);
+
+impl RelativePath {
+    /// Reads a path. `.` and empty parts fall away; the workspace itself is the empty path.
+    ///
+    /// # Errors
+    /// A sentence on what the path must not hold.
+    pub fn parse(text: &str) -> Result<Self, WorkspaceError> {
+        let bad = |problem| Err(WorkspaceError::BadPath { problem });
+        if text.len() > MAX_PATH_BYTES {
+            return bad("is too long");
+        }
+        if text.starts_with('/') {
+            return bad("must be relative to the workspace, without a `/` at its beginning");
+        }
+        if text.starts_with("~/") || text == "~" {
+            return bad("must be relative to the workspace; `~` does not stand for a home folder here");
+        }
+        if text.chars().any(char::is_control) {
+            return bad("must not hold control characters");
+        }
+        let mut names = Vec::new();
+        for name in text.split('/').filter(|name| !name.is_empty() && *name != ".") {
+            if name == ".." {
+                return bad("must not hold `..`; nothing outside the workspace can be reached");
+            }
+            if name.len() > MAX_NAME_BYTES {
+                return bad("holds a name of more than 255 bytes");
+            }
+            names.push(name.to_owned());
+        }
+        if names.len() > MAX_NAMES {
+            return bad("is nested too deeply");
+        }
+        Ok(Self(names))
+    }
+
+    /// As [`Self::parse`], for what must be a file: not the workspace, no `/` at its end.
+    pub fn parse_file(text: &str) -> Result<Self, WorkspaceError> {
+        if text.ends_with('/') {
+            return Err(WorkspaceError::BadPath { problem: "must name a file, without a `/` at its end" });
+        }
+        let path = Self::parse(text)?;
+        if path.0.is_empty() {
+            return Err(WorkspaceError::BadPath { problem: "must name a file" });
+        }
+        Ok(path)
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
+    /// Whether this is the last name.
+    #[must_use]
+    pub fn ends_with(&self, name: &str) -> bool {
+        self.0.last().is_some_and(|last| last == name)
+    }
+
+    /// Whether this is that path, or lies below it.
+    pub(crate) fn starts_with(&self, other: &Self) -> bool {
+        self.0.starts_with(&other.0)
+    }
+
+    /// The last name; empty for the workspace itself.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.last().map_or("", String::as_str)
+    }
+
+    /// The folder and the last name; `None` for the workspace itself.
+    pub(super) fn split(&self) -> Option<(Self, &str)> {
+        let (name, folder) = self.0.split_last()?;
+        Some((Self(folder.to_vec()), name))
+    }
+
+    /// One name deeper; `None` where that would be too deep. The name is one that a folder gave.
+    pub(super) fn join(&self, name: &str) -> Option<Self> {
+        (self.0.len() < MAX_NAMES).then(|| Self([self.0.as_slice(), &[name.to_owned()]].concat()))
+    }
+
+    /// The path as far as the name at `depth`.
+    pub(super) fn up_to(&self, depth: usize) -> String {
+        self.0[..self.0.len().min(depth + 1)].join("/")
+    }
+
+    pub(super) fn failed(&self, error: Errno) -> WorkspaceError {
+        WorkspaceError::Io { path: self.to_string(), source: error.into() }
+    }
+}
+
+impl fmt::Display for RelativePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.first().map(String::as_str) {
+            None => f.write_str("."),
+            // As the name alone it would be taken for a home folder.
+            Some("~") => write!(f, "./{}", self.0.join("/")),
+            Some(_) => f.write_str(&self.0.join("/")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_same_place_has_one_spelling() {
+        for text in ["a/b", "./a/b", "a//b", "a/./b", "a/b/", "././a/b/."] {
+            assert_eq!(RelativePath::parse(text).unwrap().to_string(), "a/b");
+        }
+        assert_eq!(RelativePath::parse("./~/a").unwrap().to_string(), "./~/a");
+        for text in ["", ".", "./", "./."] {
+            assert_eq!(RelativePath::parse(text).unwrap(), RelativePath::default());
+        }
+        for text in ["", ".", "a/", "./"] {
+            assert!(RelativePath::parse_file(text).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_but_names_is_left(text in "[a./~\\x00-\\x20é]{0,40}") {
+            if let Ok(path) = RelativePath::parse(&text) {
+                for name in path.names() {
+                    prop_assert!(!name.is_empty() && name != "." && name != ".." && !name.contains('/') && !name.contains('\0'));
+                }
+                prop_assert_eq!(RelativePath::parse(&path.to_string()).unwrap(), path);
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What can go wrong with the browser.
+
+use agentd_base::{DomainError, ErrorKind, FieldProblem};
+use agentd_browser::VideoError;
+use agentd_core::vault::VaultError;
+use agentd_engine::agents::AgentError;
+use agentd_net::NetError;
+use agentd_store::StoreError;
+
+use super::model::MAX_RECORDINGS;
+
+#[derive(Debug, thiserror::Error)]
+pub enum BrowserError {
+    #[error("no page is open; POST /api/browser/action with `goto` opens one")]
+    NotRunning,
+    #[error("viewer limit reached ({limit}); close a client of the stream first")]
+    TooManyViewers { limit: usize },
+    #[error("a video is being made already; wait for its end")]
+    VideoUnderWay,
+    #[error(transparent)]
+    Video(VideoError),
+    #[error("the daemon is going down; no video was made")]
+    GoingDown,
+    #[error("the request is not valid")]
+    Invalid { problems: Vec<FieldProblem> },
+    #[error("{0} (for the browser, `ssrf_allowlist` and `ssrf_blocklist` of its own settings hold as well)")]
+    Refused(NetError),
+    #[error("the proxy in front of the browser cannot be started: {0}")]
+    Proxy(#[from] agentd_net::ProxyError),
+    #[error("the file cannot be used: {0}")]
+    File(String),
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    #[error("there is no state `{0}`; GET /api/browser/auth-states lists them")]
+    NoAuthState(String),
+    #[error("what is in the state `{0}` was not in the backup that was restored; save it again or delete it")]
+    AuthStateLost(String),
+    #[error("there are {0} states already; delete one")]
+    TooManyAuthStates(u64),
+    #[error("requests are recorded already; POST /api/browser/har/stop ends that")]
+    HarRunning,
+    #[error("no requests are recorded; POST /api/browser/har/start begins")]
+    HarNotRunning,
+    #[error("a folder for files of the browser cannot be made")]
+    Folder(#[source] std::io::Error),
+    #[error("a recording runs; POST /api/browser/recording/stop ends it")]
+    RecordingRuns,
+    #[error("no recording runs; POST /api/browser/recording/start starts one")]
+    NotRecording,
+    #[error("there is no such recording, or no such step in it; GET /api/browser/recordings lists them")]
+    NoRecording,
+    #[error("there are {MAX_RECORDINGS} recordings already; delete one")]
+    TooManyRecordings,
+    #[error("another replay runs; wait for its end")]
+    ReplayRuns,
+    #[error("the files of the recording cannot be used")]
+    Recording(#[source] std::io::Error),
+    #[error(transparent)]
+    Vault(#[from] VaultError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Browser(#[from] agentd_browser::BrowserError),
+}
+
+impl From<VideoError> for BrowserError {
+    fn from(error: VideoError) -> Self {
+        match error {
+            VideoError::Browser(error) => Self::Browser(error),
+            error => Self::Video(error),
+        }
+    }
+}
+
+impl DomainError for BrowserError {
+    fn kind(&self) -> ErrorKind {
+        use agentd_browser::BrowserError as Inner;
+        match self {
+            Self::Invalid { problems } => ErrorKind::Invalid(problems.clone()),
+            Self::Refused(_) => ErrorKind::Forbidden,
+            Self::NoAuthState(_) | Self::NoRecording => ErrorKind::NotFound,
+            Self::NotRunning
+            | Self::AuthStateLost(_)
+            | Self::TooManyAuthStates(_)
+            | Self::HarRunning
+            | Self::HarNotRunning
+            | Self::RecordingRuns
+            | Self::NotRecording
+            | Self::TooManyRecordings
+            | Self::ReplayRuns
+            | Self::VideoUnderWay
+            | Self::Video(VideoError::TooLarge { .. } | VideoError::Empty) => ErrorKind::Conflict,
+            Self::Vault(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+            Self::Proxy(_) | Self::TooManyViewers { .. } | Self::GoingDown | Self::Video(VideoError::NotBuilt) => {
+                ErrorKind::Unavailable
+            }
+            Self::Video(VideoError::Ended(_)) => ErrorKind::Upstream,
+            Self::Folder(_) | Self::Recording(_) | Self::Video(_) => ErrorKind::Internal,
+            Self::File(_) => ErrorKind::Invalid(Vec::new()),
+            Self::Agent(error) => error.kind(),
+            Self::Browser(error) => match error {
+                Inner::Unavailable(_) => ErrorKind::Unavailable,
+                Inner::Invalid(_) | Inner::File(_) => ErrorKind::Invalid(Vec::new()),
+                Inner::NoTab(_) => ErrorKind::NotFound,
+                Inner::AddressRefused { .. } => ErrorKind::Forbidden,
+                Inner::Ended(_) | Inner::Navigation { .. } | Inner::Protocol(_) => ErrorKind::Upstream,
+                Inner::Ambiguous { .. }
+                | Inner::NotActionable { .. }
+                | Inner::StaleRef { .. }
+                | Inner::Timeout { .. }
+                | Inner::DialogOpen { .. }
+                | Inner::TabCrashed
+                | Inner::TooMuch(_)
+                | Inner::TooManyTabs { .. } => ErrorKind::Conflict,
+            },
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::NotRunning => "browser_not_running",
+            Self::NoAuthState(_) => "auth_state_not_found",
+            Self::AuthStateLost(_) => "auth_state_lost",
+            Self::TooManyAuthStates(_) => "too_many_auth_states",
+            Self::HarRunning => "har_running",
+            Self::HarNotRunning => "har_not_running",
+            Self::Vault(error) => error.code(),
+            Self::Store(error) => error.code(),
+            Self::TooManyViewers { .. } => "too_many_viewers",
+            Self::VideoUnderWay => "video_under_way",
+            Self::Video(VideoError::TooLarge { .. }) => "video_too_large",
+            Self::Video(VideoError::Empty) => "nothing_to_show",
+            Self::Video(VideoError::NotBuilt) => "video_unavailable",
+            Self::Video(VideoError::Ended(_)) => "browser_ended",
+            Self::GoingDown => "going_down",
+            Self::Invalid { .. } => "invalid_request",
+            Self::Refused(_) => "address_refused",
+            Self::Proxy(_) => "browser_unavailable",
+            Self::Folder(_) | Self::Recording(_) | Self::Video(_) => "internal_error",
+            Self::File(_) => "file_refused",
+            Self::Agent(error) => error.code(),
+            Self::RecordingRuns => "recording_running",
+            Self::NotRecording => "not_recording",
+            Self::NoRecording => "recording_not_found",
+            Self::TooManyRecordings => "too_many_recordings",
+            Self::ReplayRuns => "replay_running",
+            Self::Browser(error) => error.code(),
+        }
+    }
+}

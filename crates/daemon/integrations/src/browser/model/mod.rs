@@ -1,0 +1,44 @@
+//! Actions and changes as they are asked for, and by whom.
+
+mod action;
+mod profile;
+mod recording;
+
+use agentd_base::Timestamp;
+use agentd_engine::agents::AgentId;
+
+pub use action::{ActionFields, ActionName};
+pub(super) use profile::ProfileChange;
+pub use recording::{KeptStep, RecordingId, RecordingState, RecordingSummary};
+pub(super) use recording::{MAX_RECORDINGS, RecordingHeader};
+
+/// The user of the browser: the owner through the API, or an agent through its tools. Each actor has its own active
+/// tab; the rest of the session is shared.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub enum Actor {
+    #[default]
+    Owner,
+    Agent(AgentId),
+}
+
+/// A stored login state by name, without its contents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuthState {
+    pub name: String,
+    pub cookies: u64,
+    pub origins: u64,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+impl AuthState {
+    pub(super) const NAME_RULE: &str =
+        "must begin with one of a-z and 0-9 and have at most 63 of a-z, 0-9, `_` and `-`";
+
+    pub(super) fn is_name(name: &str) -> bool {
+        let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        name.len() <= 63
+            && name.bytes().next().is_some_and(is_plain)
+            && name.bytes().all(|byte| is_plain(byte) || matches!(byte, b'_' | b'-'))
+    }
+}

@@ -1,0 +1,122 @@
+//! Tabs.
+
+use agentd_engine::agents::AgentId;
+use agentd_web::{ApiError, Caller, ErrorBody, Json, JsonOrNothing, Path};
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Answer;
+use super::url_access::{UrlAccess, VisibleUrl};
+use crate::browser::model::Actor;
+use crate::browser::service::{Browser, ListedTab};
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BrowserTab)]
+pub(super) struct TabView {
+    tab_id: String,
+    /// To a key that may only read: scheme and host.
+    #[schema(value_type = String)]
+    url: VisibleUrl,
+    title: String,
+    /// Whether it is meant where no tab is named.
+    active: bool,
+    loading: bool,
+    /// The agent that works in it: its tools mean this tab where they name none. Null where none does.
+    #[schema(required)]
+    agent_id: Option<AgentId>,
+}
+
+impl TabView {
+    fn new(tab: ListedTab, access: UrlAccess) -> Self {
+        Self {
+            tab_id: tab.info.tab_id,
+            url: access.url(tab.info.url),
+            title: tab.info.title,
+            active: tab.is_active,
+            loading: tab.info.loading,
+            agent_id: tab.agent,
+        }
+    }
+}
+
+/// In the order of their opening.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BrowserTabList)]
+pub(super) struct TabList {
+    tabs: Vec<TabView>,
+    total: usize,
+}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(as = NewBrowserTab)]
+pub(super) struct NewTab {
+    /// Where it goes; without one it is blank.
+    #[serde(default)]
+    #[schema(max_length = 65_536)]
+    url: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BrowserTabClosed)]
+pub(super) struct TabClosed {
+    /// Always true.
+    closed: bool,
+}
+
+/// The tabs, popups of pages among them
+#[utoipa::path(get, path = "/api/browser/tabs", tag = "browser", responses((status = 200, body = TabList)))]
+pub(super) async fn list_browser_tabs(State(browser): State<Browser>, caller: Caller) -> Json<TabList> {
+    let access = UrlAccess::from(&caller);
+    let tabs = browser.tabs(&Actor::Owner).await.into_iter();
+    let tabs: Vec<TabView> = tabs.map(|tab| TabView::new(tab, access)).collect();
+    Json(TabList { total: tabs.len(), tabs })
+}
+
+/// Open a new tab
+///
+/// It is the active one then. 20 at most. Starts the browser if it does not run.
+#[utoipa::path(post, path = "/api/browser/tabs", tag = "browser", request_body = NewTab,
+    responses(
+        (status = 201, body = TabView),
+        (status = 403, body = ErrorBody, description = "`address_refused`: the address may not be reached or shown"),
+        (status = 409, body = ErrorBody, description = "`too_many_tabs`, `timeout`"),
+        (status = 502, body = ErrorBody, description = "`navigation_failed`: the page could not be opened; `browser_ended`"),
+        (status = 503, body = ErrorBody, description = "`browser_unavailable`: there is no Chromium"),
+    ))]
+pub(super) async fn open_browser_tab(
+    State(browser): State<Browser>,
+    JsonOrNothing(tab): JsonOrNothing<NewTab>,
+) -> Result<(StatusCode, Json<TabView>), ApiError> {
+    let opened = browser.open_tab(&Actor::Owner, tab.url).await?;
+    Ok((StatusCode::CREATED, Json(TabView::new(opened, UrlAccess::Full))))
+}
+
+/// Close a tab
+#[utoipa::path(delete, path = "/api/browser/tabs/{tab_id}", tag = "browser", params(("tab_id" = String, Path)),
+    responses(
+        (status = 200, body = TabClosed),
+        (status = 404, body = ErrorBody, description = "`tab_not_found`"),
+        (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open"),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
+    ))]
+pub(super) async fn close_browser_tab(State(browser): State<Browser>, Path(tab_id): Path<String>) -> Answer<TabClosed> {
+    browser.close_tab(&tab_id).await?;
+    Ok(Json(TabClosed { closed: true }))
+}
+
+/// Make a tab the active one
+#[utoipa::path(put, path = "/api/browser/tabs/{tab_id}/activate", tag = "browser", params(("tab_id" = String, Path)),
+    responses(
+        (status = 200, body = TabView),
+        (status = 404, body = ErrorBody, description = "`tab_not_found`"),
+        (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open"),
+        (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser did not do it"),
+    ))]
+pub(super) async fn activate_browser_tab(
+    State(browser): State<Browser>,
+    Path(tab_id): Path<String>,
+) -> Answer<TabView> {
+    Ok(Json(TabView::new(browser.activate_tab(&Actor::Owner, &tab_id).await?, UrlAccess::Full)))
+}

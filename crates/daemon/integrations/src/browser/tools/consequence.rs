@@ -1,0 +1,59 @@
+//! What the tools do outside the agent's own data.
+
+use agentd_engine::agents::Agent;
+use agentd_engine::tools::Consequence;
+use serde_json::{Map, Value};
+use url::Url;
+
+use super::{BrowserTool, Kind};
+use crate::browser::model::{ActionName, Actor};
+
+impl BrowserTool {
+    pub(super) async fn consequence_of(&self, input: &Map<String, Value>, agent: &Agent) -> Consequence {
+        let text = |field: &str| input.get(field).and_then(Value::as_str);
+        match self.kind {
+            Kind::Read | Kind::Screenshot | Kind::Tabs | Kind::Downloads => Consequence::Contained,
+            // What is no address is refused by the call itself.
+            Kind::Open => {
+                text("url").and_then(|url| Url::parse(url).ok()).map_or(Consequence::Contained, Consequence::Requests)
+            }
+            Kind::Act if input.get("action").is_some_and(only_looks) => Consequence::Contained,
+            Kind::Act => {
+                let actor = Actor::Agent(agent.id.clone());
+                let url = self.page_url(text("tab_id"), &actor).await.and_then(|url| Url::parse(&url).ok());
+                let host = url.and_then(|url| url.host_str().map(str::to_owned));
+                host.map_or(Consequence::Acts, Consequence::SendsTo)
+            }
+        }
+    }
+}
+
+/// Whether an action gives the page nothing that the agent wrote, and presses nothing.
+fn only_looks(action: &Value) -> bool {
+    use ActionName as A;
+    serde_json::from_value(action.clone()).is_ok_and(|action: ActionName| match action {
+        A::Hover
+        | A::Scroll
+        | A::ScrollToElement
+        | A::WaitForSelector
+        | A::WaitForNavigation
+        | A::WaitForNetworkIdle
+        | A::GoBack
+        | A::GoForward => true,
+        A::Goto
+        | A::Click
+        | A::DoubleClick
+        | A::RightClick
+        | A::TypeText
+        | A::PressKey
+        | A::SelectOption
+        | A::Check
+        | A::Uncheck
+        | A::DragAndDrop
+        | A::Focus
+        | A::Blur
+        | A::HandleDialog
+        | A::Reload
+        | A::UploadFile => false,
+    })
+}

@@ -1,0 +1,237 @@
+//! What the tools do.
+
+use agentd_base::{DomainError, ErrorKind};
+use agentd_browser::{Area, DialogAnswer, ImageFormat};
+use agentd_engine::tools::{ToolCallContext, ToolError, ToolOutput};
+use agentd_engine::workspaces::UntrustedSource;
+use bytes::Bytes;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::shown::Shown;
+use super::{BrowserTool, Kind};
+use crate::browser::error::BrowserError;
+use crate::browser::model::{ActionFields, ActionName, Actor};
+use crate::browser::service::{Acted, KeptDownload, ListedTab, Picture};
+
+const DEFAULT_CHARACTERS: usize = 20_000;
+/// In the workspace.
+const PICTURES: &str = "screenshots";
+
+#[derive(Deserialize)]
+struct OpenInput {
+    url: String,
+    #[serde(default)]
+    new_tab: bool,
+}
+
+#[derive(Deserialize)]
+struct ReadInput {
+    max_characters: Option<usize>,
+    tab_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ScreenshotInput {
+    #[serde(default)]
+    full_page: bool,
+    selector: Option<String>,
+    path: Option<String>,
+    tab_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum TabsAction {
+    List,
+    Activate,
+    Close,
+}
+
+#[derive(Deserialize)]
+struct TabsInput {
+    action: TabsAction,
+    tab_id: Option<String>,
+}
+
+fn parse<I: DeserializeOwned>(input: Map<String, Value>) -> Result<I, ToolError> {
+    serde_json::from_value(Value::Object(input))
+        .map_err(|error| ToolError::Invalid(format!("the input does not fit: {error}")))
+}
+
+/// What a model is told of a refusal.
+fn refusal(error: &BrowserError) -> ToolError {
+    match error.kind() {
+        ErrorKind::Invalid(fields) if !fields.is_empty() => {
+            let fields: Vec<String> =
+                fields.iter().map(|problem| format!("{} {}", problem.field, problem.message)).collect();
+            ToolError::Invalid(fields.join("; "))
+        }
+        ErrorKind::Invalid(_) => ToolError::Invalid(error.to_string()),
+        ErrorKind::Internal => {
+            tracing::warn!(cause = error as &dyn std::error::Error, "a tool of the browser failed");
+            ToolError::Failed(error.to_string())
+        }
+        _ => ToolError::Failed(error.to_string()),
+    }
+}
+
+impl BrowserTool {
+    pub(super) async fn run(
+        &self,
+        input: Map<String, Value>,
+        context: ToolCallContext,
+    ) -> Result<ToolOutput, ToolError> {
+        let actor = Actor::Agent(context.agent.id.clone());
+        let source = &context.untrusted;
+        match self.kind {
+            Kind::Open => self.open(parse(input)?, &actor, source).await,
+            Kind::Act => self.act(&parse(input)?, &actor, source).await,
+            Kind::Read => self.read(&parse(input)?, &actor, source).await,
+            Kind::Screenshot => self.screenshot(parse(input)?, &actor, &context).await,
+            Kind::Tabs => self.tabs(parse(input)?, &actor).await,
+            Kind::Downloads => Ok(self.downloads(&context)),
+        }
+    }
+
+    async fn open(&self, input: OpenInput, actor: &Actor, source: &UntrustedSource) -> Result<ToolOutput, ToolError> {
+        let mut fields = ActionFields::of(ActionName::Goto);
+        if input.new_tab {
+            let tab = self.browser.open_tab(actor, None).await.map_err(|error| refusal(&error))?;
+            fields.tab_id = Some(tab.info.tab_id);
+        }
+        fields.url = Some(input.url);
+        self.act(&fields, actor, source).await
+    }
+
+    async fn act(
+        &self,
+        fields: &ActionFields,
+        actor: &Actor,
+        source: &UntrustedSource,
+    ) -> Result<ToolOutput, ToolError> {
+        let acted = self.browser.act(actor, fields).await.map_err(|error| refusal(&error))?;
+        let Acted { outcome, snapshot, restarted } = acted;
+        source.record(without_query(&outcome.url));
+        let mut shown = Shown::default();
+        if restarted {
+            shown.note("The browser had ended and was started anew; what was open before is gone.");
+        }
+        let others = self.browser.status().tabs.saturating_sub(1);
+        if others > 0 {
+            shown.note(&format!("There are {others} other tabs; browser_tabs lists them."));
+        }
+        shown.page(&outcome.url, &outcome.title);
+        if let Some(dialog) = outcome.dialog {
+            let answer = match dialog.answer {
+                None => "open; handle_dialog answers it",
+                Some(DialogAnswer::DismissedUnanswered) => "dismissed, because nobody answered it in time",
+                Some(DialogAnswer::Accepted | DialogAnswer::Dismissed) => "answered",
+            };
+            shown.quote(&format!("A dialog of the page ({}, {answer}): {}", dialog.kind, dialog.message));
+        }
+        let snapshot = match snapshot {
+            Some(snapshot) => Ok(snapshot),
+            None => self.browser.snapshot(actor, Some(&outcome.tab_id), false).await,
+        };
+        match snapshot {
+            Ok(snapshot) if snapshot.element_count == 0 => shown.quote("Nothing here can be clicked or filled in."),
+            Ok(snapshot) => {
+                shown.quote(&snapshot.snapshot);
+                if snapshot.truncated {
+                    shown.note("There is more on the page than is listed.");
+                }
+            }
+            // The action was done all the same.
+            Err(error) => shown.note(&format!("The page after it cannot be shown: {error}")),
+        }
+        Ok(shown.into_output())
+    }
+
+    /// The address of the page that a call means.
+    pub(super) async fn page_url(&self, tab_id: Option<&str>, actor: &Actor) -> Option<String> {
+        let is_meant = |tab: &ListedTab| tab_id.map_or(tab.is_active, |wanted| tab.info.tab_id == wanted);
+        self.browser.tabs(actor).await.into_iter().find(is_meant).map(|tab| tab.info.url)
+    }
+
+    async fn read(&self, input: &ReadInput, actor: &Actor, source: &UntrustedSource) -> Result<ToolOutput, ToolError> {
+        if let Some(url) = self.page_url(input.tab_id.as_deref(), actor).await {
+            source.record(without_query(&url));
+        }
+        let page = self.browser.readable_text(actor, input.tab_id.as_deref()).await;
+        let page = page.map_err(|error| refusal(&error))?;
+        let wanted = input.max_characters.unwrap_or(DEFAULT_CHARACTERS);
+        let mut shown = Shown::default();
+        let (text, more) = match page.text.char_indices().nth(wanted) {
+            Some((end, _)) => (&page.text[..end], page.text[end..].chars().count()),
+            None => (page.text.as_str(), 0),
+        };
+        if more > 0 {
+            shown.note(&format!("{more} more characters; ask again with a larger max_characters."));
+        } else if page.is_truncated {
+            shown.note("The page is longer than what is read of one.");
+        }
+        shown.quote(&format!("# {}\n{text}", page.title));
+        Ok(shown.into_output())
+    }
+
+    async fn screenshot(
+        &self,
+        input: ScreenshotInput,
+        actor: &Actor,
+        context: &ToolCallContext,
+    ) -> Result<ToolOutput, ToolError> {
+        let area = match (input.selector, input.full_page) {
+            (Some(selector), _) => Area::Element(selector),
+            (None, true) => Area::FullPage,
+            (None, false) => Area::Viewport,
+        };
+        let picture = Picture { tab_id: input.tab_id, format: ImageFormat::Png, area };
+        let bytes = self.browser.screenshot(actor, &picture).await.map_err(|error| refusal(&error))?;
+        let path = input.path.unwrap_or_else(|| format!("{PICTURES}/{}.png", context.call_id));
+        let (length, size) = (bytes.len(), png_size(&bytes));
+        let file = self.browser.tools().create_file(&context.workspace, &path, &context.call_id).await?;
+        file.append(Bytes::from(bytes)).await?.finish().await?;
+        let (width, height) = size.unwrap_or_default();
+        Ok(ToolOutput::json(json!({"path": path, "width": width, "height": height, "size_bytes": length})))
+    }
+
+    async fn tabs(&self, input: TabsInput, actor: &Actor) -> Result<ToolOutput, ToolError> {
+        let named = || input.tab_id.clone().ok_or_else(|| ToolError::Invalid("tab_id is required".to_owned()));
+        match input.action {
+            TabsAction::List => {}
+            TabsAction::Activate => {
+                self.browser.activate_tab(actor, &named()?).await.map_err(|error| refusal(&error))?;
+            }
+            TabsAction::Close => self.browser.close_tab(&named()?).await.map_err(|error| refusal(&error))?,
+        }
+        let mut shown = Shown::default();
+        for tab in self.browser.tabs(actor).await {
+            let mark = if tab.is_active { " (the open page)" } else { "" };
+            shown.quote(&format!("{}{mark}: {} {}", tab.info.tab_id, tab.info.url, tab.info.title));
+        }
+        Ok(shown.into_output())
+    }
+
+    fn downloads(&self, context: &ToolCallContext) -> ToolOutput {
+        let is_own = |kept: &KeptDownload| kept.agent.as_ref() == Some(&context.agent.id);
+        let view = |kept: KeptDownload| {
+            json!({"name": kept.download.name, "url": kept.download.url, "state": kept.download.state,
+                "size_bytes": kept.download.size_bytes, "path": kept.path, "error": kept.download.error})
+        };
+        let downloads: Vec<Value> = self.browser.downloads().into_iter().filter(is_own).map(view).collect();
+        ToolOutput::json(json!({"downloads": downloads}))
+    }
+}
+
+/// An address for the owner: without what may be secret in it.
+fn without_query(url: &str) -> String {
+    url.split(['?', '#']).next().unwrap_or_default().to_owned()
+}
+
+/// From its header.
+fn png_size(bytes: &[u8]) -> Option<(u32, u32)> {
+    let number = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    Some((number(16)?, number(20)?))
+}

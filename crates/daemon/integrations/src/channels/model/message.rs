@@ -1,0 +1,193 @@
+//! A message of a chat platform, and those who write them.
+
+use std::time::Duration;
+
+use agentd_base::Timestamp;
+use agentd_chat_platforms::{Address, Attachment, Chat, Platform, Sender};
+use agentd_core::rate_limit::{Limits, Rate};
+
+use super::approval::{ApprovalCode, parse_decision};
+
+agentd_base::typed_id!(
+    /// The id of a message that came from a chat platform.
+    ChannelMessageId,
+    "cmsg"
+);
+agentd_store::stored_ids!(ChannelMessageId);
+
+/// The queue of messages whose turns have still to begin.
+pub(crate) const QUEUE: &str = "channels";
+
+/// Of each platform: what people write, and not what a flood does.
+pub(crate) const LIMITS: Limits = Limits {
+    of_one: Rate { per_minute: 60 },
+    in_all: Rate { per_minute: 12_000 },
+    senders: 10_000,
+    queue: QUEUE,
+    max_waiting: 10_000,
+    queue_is_full: "too many messages wait for their agents",
+};
+
+/// How long messages that were answered are kept, and with them what tells a repeated one.
+pub(crate) const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// A message for an agent, as it is kept.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ChannelMessage {
+    pub id: ChannelMessageId,
+    pub platform: Platform,
+    pub external_id: String,
+    pub sender: Sender,
+    /// Whether the owner let the sender in, or named them.
+    pub is_trusted: bool,
+    pub chat: Chat,
+    pub content: String,
+    /// Words of others that it forwards or answers; may be empty.
+    pub context: String,
+    pub attachments: Vec<Attachment>,
+    /// The album that it is a part of, until the parts are joined.
+    pub album: Option<String>,
+    /// Whether it is meant for the agent; always, unless it is a part of an album.
+    pub is_addressed: bool,
+    pub reply_to: Address,
+    pub received_at: Timestamp,
+}
+
+/// Maximum number of parts of an album that become one message. Telegram has no larger ones.
+pub(crate) const MAX_ALBUM_PARTS: u32 = 10;
+/// An album is complete when no part came for this long.
+pub(crate) const ALBUM_PAUSE: Duration = Duration::from_secs(1);
+/// Parts of an album are not waited for any longer than this.
+pub(crate) const MAX_ALBUM_WAIT: Duration = Duration::from_secs(5);
+
+impl ChannelMessage {
+    /// Whose turn it is where several wait for a model.
+    pub(crate) fn client(&self) -> String {
+        format!("{} {}", self.platform.id(), self.sender.id)
+    }
+
+    /// One message of the parts of an album, in their order. `None`: none of them is meant for the agent.
+    pub(crate) fn joined(mut parts: Vec<Self>) -> Option<Self> {
+        let addressed = parts.iter().find(|part| part.is_addressed)?.reply_to.clone();
+        let mut rest = parts.split_off(1).into_iter();
+        let mut joined = parts.pop()?;
+        (joined.album, joined.is_addressed, joined.reply_to) = (None, true, addressed);
+        rest.by_ref().for_each(|part| {
+            push_line(&mut joined.content, &part.content);
+            // Each part of a forwarded album names whom it is from.
+            if !joined.context.contains(&part.context) {
+                push_line(&mut joined.context, &part.context);
+            }
+            joined.attachments.extend(part.attachments);
+        });
+        Some(joined)
+    }
+
+    /// What a person asks the daemon itself for.
+    pub(crate) fn command(&self) -> Option<Command> {
+        if let Some((is_approved, code)) = parse_decision(&self.content) {
+            return Some(Command::Decide { is_approved, code });
+        }
+        match self.content.trim().to_ascii_lowercase().as_str() {
+            "/new" => Some(Command::New),
+            "/stop" => Some(Command::Stop),
+            "/help" | "/start" => Some(Command::Help),
+            _ => None,
+        }
+    }
+}
+
+fn push_line(text: &mut String, line: &str) {
+    if !text.is_empty() && !line.is_empty() {
+        text.push('\n');
+    }
+    text.push_str(line);
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Command {
+    /// The next message begins another conversation.
+    New,
+    /// Ends the reply that is being written.
+    Stop,
+    Help,
+    /// Decides an approval of the conversation.
+    Decide {
+        is_approved: bool,
+        code: ApprovalCode,
+    },
+}
+
+/// What became of a message, as its status says from then on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MessageEnd {
+    Answered,
+    Failed,
+    Dropped,
+}
+
+impl MessageEnd {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Failed => "failed",
+            Self::Dropped => "dropped",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(content: &str) -> ChannelMessage {
+        ChannelMessage {
+            id: ChannelMessageId::from("cmsg_1"),
+            platform: Platform::Telegram,
+            external_id: "1".to_owned(),
+            sender: Sender { id: "1".to_owned(), name: "Ada".to_owned() },
+            is_trusted: true,
+            chat: Chat { id: "1".to_owned(), thread: None, is_group: false },
+            content: content.to_owned(),
+            context: String::new(),
+            attachments: Vec::new(),
+            album: None,
+            is_addressed: true,
+            reply_to: Address::of_channel("1"),
+            received_at: Timestamp::from_micros(0),
+        }
+    }
+
+    #[test]
+    fn parts_of_an_album_are_one_message() {
+        let file = |name: &str| Attachment { name: name.to_owned(), media_type: None, bytes: None, source: None };
+        let part = |number: u8, content: &str, is_addressed| ChannelMessage {
+            attachments: vec![file(&number.to_string())],
+            album: Some("a".to_owned()),
+            is_addressed,
+            context: "[Forwarded message from Bob]".to_owned(),
+            reply_to: Address::of_channel(number.to_string()),
+            ..message(content)
+        };
+        let parts = vec![part(1, "", false), part(2, "One", true), part(3, "Two", false)];
+        let joined = ChannelMessage::joined(parts).unwrap();
+        let expected = ChannelMessage {
+            attachments: vec![file("1"), file("2"), file("3")],
+            context: "[Forwarded message from Bob]".to_owned(),
+            reply_to: Address::of_channel("2"),
+            ..message("One\nTwo")
+        };
+        assert_eq!(joined, expected);
+        assert_eq!(ChannelMessage::joined(vec![part(1, "One", false)]), None);
+        assert_eq!(ChannelMessage::joined(Vec::new()), None);
+    }
+
+    #[test]
+    fn commands_stand_alone() {
+        assert_eq!(message(" /NEW ").command(), Some(Command::New));
+        assert_eq!(message("/start").command(), Some(Command::Help));
+        assert_eq!(message("/stop it").command(), None);
+        let decision = Command::Decide { is_approved: true, code: ApprovalCode(4711) };
+        assert_eq!(message("approve 004711").command(), Some(decision));
+    }
+}

@@ -1,0 +1,107 @@
+//! Fetching the files of a message into the workspace of the agent that answers it.
+//!
+//! Invariants
+//! - Only files of somebody whom the owner let in, where the channel's `attachments` is on.
+//! - A file has its place by its message, and is there whole or not at all: whoever does it again, after a kill too,
+//!   fetches what is missing and nothing twice.
+//! - That a file cannot be had holds up no turn: the agent is told why.
+
+use std::path::Path;
+use std::time::Duration;
+
+use agentd_chat_platforms::{Attachment, ChatPlatform, SendError};
+use agentd_engine::agents::Agent;
+use agentd_engine::tools::ToolError;
+
+use super::{Channel, Channels};
+use crate::channels::model::{ChannelMessage, FetchedFile, MAX_FILE_BYTES, MAX_FILES};
+
+/// For one file.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+
+/// Why a file is not there.
+#[derive(Debug, thiserror::Error)]
+enum FileError {
+    #[error("a message has more than {MAX_FILES} files, and the first ones alone are fetched")]
+    TooMany,
+    #[error("{platform} does not hand it out")]
+    NotHandedOut { platform: &'static str },
+    #[error("it is larger than {} MiB", MAX_FILE_BYTES >> 20)]
+    TooLarge,
+    #[error("it did not come within {} seconds", TIME_LIMIT.as_secs())]
+    TooSlow,
+    #[error(transparent)]
+    Platform(#[from] SendError),
+    #[error(transparent)]
+    Workspace(#[from] ToolError),
+}
+
+impl Channels {
+    /// What became of the message's files, in their order; empty where none are fetched.
+    pub(crate) async fn fetch_files(
+        &self,
+        channel: &Channel,
+        agent: &Agent,
+        message: &ChannelMessage,
+    ) -> Vec<FetchedFile> {
+        if !channel.rules.attachments || !message.is_trusted || message.attachments.is_empty() {
+            return Vec::new();
+        }
+        let workspace = match self.0.uses.agents.workspace(agent) {
+            Ok(workspace) => workspace,
+            Err(error) => return vec![FetchedFile::Failed(error.to_string()); message.attachments.len()],
+        };
+        let mut files = Vec::new();
+        for (index, (attachment, path)) in message.attachments.iter().zip(message.file_paths()).enumerate() {
+            let fetched = if index < MAX_FILES {
+                let mark = format!("{}-{index}", message.id);
+                let fetch = self.fetch_file(channel.adapter.as_ref(), attachment, &workspace, &path, &mark);
+                tokio::time::timeout(TIME_LIMIT, fetch).await.unwrap_or(Err(FileError::TooSlow))
+            } else {
+                Err(FileError::TooMany)
+            };
+            files.push(match fetched {
+                Ok(()) => FetchedFile::At(path),
+                Err(error) => {
+                    tracing::info!(message = %message.id, %error, "a file of a chat platform could not be fetched");
+                    FetchedFile::Failed(error.to_string())
+                }
+            });
+        }
+        files
+    }
+
+    async fn fetch_file(
+        &self,
+        platform: &dyn ChatPlatform,
+        attachment: &Attachment,
+        workspace: &Path,
+        path: &str,
+        mark: &str,
+    ) -> Result<(), FileError> {
+        let tools = &self.0.uses.tools;
+        if tools.has_file(workspace, path).await? {
+            return Ok(());
+        }
+        let is_too_large = |bytes: Option<u64>| bytes.is_some_and(|bytes| bytes > MAX_FILE_BYTES);
+        let name = platform.platform().id();
+        let source = attachment.source.as_ref().ok_or(FileError::NotHandedOut { platform: name })?;
+        if is_too_large(attachment.bytes) {
+            return Err(FileError::TooLarge);
+        }
+        let mut incoming = platform.open_file(source).await?;
+        if is_too_large(incoming.bytes()) {
+            return Err(FileError::TooLarge);
+        }
+        let mut file = tools.create_file(workspace, path, mark).await?;
+        let mut bytes = 0;
+        while let Some(piece) = incoming.next().await? {
+            bytes += piece.len() as u64;
+            if bytes > MAX_FILE_BYTES {
+                return Err(FileError::TooLarge);
+            }
+            file = file.append(piece).await?;
+        }
+        Ok(file.finish().await?)
+    }
+}

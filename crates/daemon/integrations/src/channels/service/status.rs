@@ -1,0 +1,154 @@
+//! How the platforms are, and trying one out.
+
+use std::sync::Arc;
+
+use agentd_base::Timestamp;
+use agentd_chat_platforms::{Account, Outgoing, Platform, SendError, Sent, Undelivered};
+use agentd_store::{StoreError, Tx};
+use serde::Serialize;
+use url::Url;
+use utoipa::ToSchema;
+
+use super::adapters::webhook_url;
+use super::{Channel, Channels};
+use crate::channels::error::ChannelError;
+use crate::channels::model::{ChannelMode, ChannelSettings};
+use crate::channels::store;
+
+/// How a platform is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ChannelStatus {
+    Off,
+    /// It takes messages; none failed since the last one went out.
+    Ready,
+    /// Its messages come by a connection that a daemon holds.
+    Connected,
+    /// The last message did not go out, or there is no connection, and `last_error` says why.
+    Error,
+}
+
+/// A platform, as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChannelSummary {
+    pub platform: Platform,
+    pub enabled: bool,
+    pub mode: ChannelMode,
+    pub agent_id: Option<String>,
+    pub status: ChannelStatus,
+    pub webhook_url: String,
+    pub last_received_at: Option<Timestamp>,
+    pub last_error: Option<String>,
+}
+
+const GREETING: &str = "Hello from agentd: this channel works.";
+
+impl Channels {
+    /// Where a platform sends its requests.
+    #[must_use]
+    pub fn webhook_url(&self, platform: Platform) -> String {
+        webhook_url(&self.0.uses.base_url, platform)
+    }
+
+    /// Every platform.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn list(&self) -> Result<Vec<ChannelSummary>, ChannelError> {
+        let settings = self.0.uses.settings.get::<ChannelSettings>().await?;
+        let mut read = self.0.context.db.read().await?;
+        let mut states = store::list_states(&mut read).await?;
+        let connected = store::list_connected(&mut read, self.0.context.clock.now()).await?;
+        drop(read);
+        let summary = |platform: Platform| {
+            let (rules, state) = (settings.rules(platform), states.remove(&platform).unwrap_or_default());
+            let is_connected = rules.mode == ChannelMode::Connect && connected.contains(&platform);
+            let status = match (rules.enabled, &state.last_error) {
+                (false, _) => ChannelStatus::Off,
+                (true, Some(_)) => ChannelStatus::Error,
+                (true, None) if is_connected => ChannelStatus::Connected,
+                (true, None) => ChannelStatus::Ready,
+            };
+            ChannelSummary {
+                platform,
+                enabled: rules.enabled,
+                mode: rules.mode,
+                agent_id: rules.agent_id,
+                status,
+                webhook_url: self.webhook_url(platform),
+                last_received_at: state.last_received_at,
+                last_error: state.last_error,
+            }
+        };
+        Ok(Platform::ALL.into_iter().map(summary).collect())
+    }
+
+    /// Sends a greeting at once, and answers what the platform says.
+    ///
+    /// # Errors
+    /// `Off`, `Invalid` for what is no channel of the platform, `Send` with the platform's words, or the store's
+    /// refusal.
+    pub async fn test(&self, platform: Platform, to: &str) -> Result<Sent, ChannelError> {
+        self.0.uses.settings.refresh().await?;
+        let channel = self.channel(platform).await?.ok_or(ChannelError::Off)?;
+        let address = channel.adapter.address(to).map_err(|problem| ChannelError::invalid("channel", problem))?;
+        let text = channel.adapter.render(GREETING).into_iter().next().unwrap_or_default();
+        let sent = channel.adapter.send(&address, &Outgoing::text(text)).await;
+        self.note_outcome(&channel, sent.as_ref().err().map(ToString::to_string)).await;
+        Ok(sent?)
+    }
+
+    /// Asks the platform whether the credentials hold.
+    ///
+    /// # Errors
+    /// `Off`, or `Send` with the platform's words.
+    pub async fn check(&self, platform: Platform) -> Result<Account, ChannelError> {
+        self.0.uses.settings.refresh().await?;
+        let channel = self.channel(platform).await?.ok_or(ChannelError::Off)?;
+        Ok(channel.adapter.check().await?)
+    }
+
+    /// Tells the platform where the daemon is, or which commands its bot has; answers what it was told.
+    ///
+    /// # Errors
+    /// `Off`, or `Send` with the platform's words.
+    pub async fn register(&self, platform: Platform) -> Result<String, ChannelError> {
+        self.0.uses.settings.refresh().await?;
+        let channel = self.channel(platform).await?.ok_or(ChannelError::Off)?;
+        let url = Url::parse(&self.webhook_url(platform)).map_err(|_| {
+            SendError::NotSetUp("the daemon does not know its own address; set SVC_BASE_URL".to_owned())
+        })?;
+        Ok(channel.adapter.register(&url).await?)
+    }
+
+    /// A message that had gone out did not arrive: it is a dead letter, and the channel says why.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub(super) async fn note_undelivered(&self, channel: &Channel, failure: Undelivered) -> Result<(), ChannelError> {
+        let (notify, platform) = (self.0.uses.notify.clone(), channel.platform);
+        let Undelivered { message_id, reason } = failure;
+        tracing::info!(platform = platform.id(), message = message_id, reason, "a message did not arrive");
+        let note = async move |tx: &mut Tx| {
+            notify.note_undelivered(tx, platform.id(), &message_id, &reason).await?;
+            store::note_error(tx, platform, Some(&reason)).await
+        };
+        Ok(self.0.context.db.write::<_, StoreError, _>(note).await?)
+    }
+
+    /// Keeps what went wrong when something was last sent. That it cannot be kept stops nothing.
+    pub(crate) async fn note_outcome(&self, channel: &Arc<Channel>, error: Option<String>) {
+        let platform = channel.platform;
+        let known = async {
+            let states = store::list_states(&mut self.0.context.db.read().await?).await?;
+            Ok::<_, ChannelError>(states.get(&platform).and_then(|state| state.last_error.clone()))
+        };
+        if known.await.is_ok_and(|known| known == error) {
+            return;
+        }
+        let note = async move |tx: &mut Tx| store::note_error(tx, platform, error.as_deref()).await;
+        if let Err(error) = self.0.context.db.write_relaxed(note).await {
+            tracing::debug!(%error, "what a chat platform said could not be kept");
+        }
+    }
+}

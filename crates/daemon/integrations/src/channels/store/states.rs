@@ -1,0 +1,116 @@
+//! What was last heard of each platform.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use agentd_base::Timestamp;
+use agentd_chat_platforms::Platform;
+use agentd_store::{Read, StoreError, Tx, args};
+
+use super::platform;
+
+/// A longer sentence is cut.
+const MAX_ERROR_CHARACTERS: usize = 500;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ChannelState {
+    pub(crate) last_received_at: Option<Timestamp>,
+    pub(crate) last_error: Option<String>,
+}
+
+pub(crate) async fn list_states(read: &mut Read) -> Result<BTreeMap<Platform, ChannelState>, StoreError> {
+    let rows = read.fetch_all("SELECT platform, last_received_at, last_error FROM channel_states", args![]).await?;
+    rows.iter()
+        .map(|row| {
+            let state =
+                ChannelState { last_received_at: row.get("last_received_at")?, last_error: row.get("last_error")? };
+            Ok((platform(row)?, state))
+        })
+        .collect()
+}
+
+/// A connection as it is kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct KeptConnection {
+    /// What the platform's connection goes on from.
+    pub(crate) resume: Option<String>,
+    pub(crate) is_connected: bool,
+}
+
+/// Takes the connection to a platform over, for as long as `lease`, and answers where it was; or keeps it, and notes how
+/// it is. `None`: another daemon holds it.
+pub(crate) async fn claim_connection(
+    tx: &mut Tx,
+    platform: Platform,
+    owner: &str,
+    lease: Duration,
+    kept: Option<&KeptConnection>,
+) -> Result<Option<KeptConnection>, StoreError> {
+    let now = tx.clock().now();
+    // A lease that ends later than any that is given was given by a clock that was set back since.
+    let sql = "INSERT INTO channel_connections (platform, owner, lease_until) VALUES ($1, $2, $3) \
+               ON CONFLICT (platform) DO UPDATE SET owner = excluded.owner, lease_until = excluded.lease_until \
+               WHERE channel_connections.owner = $2 OR channel_connections.lease_until <= $4 \
+               OR channel_connections.lease_until > $3";
+    if tx.execute(sql, args![platform.id(), owner, now + lease, now]).await? == 0 {
+        return Ok(None);
+    }
+    if let Some(kept) = kept {
+        let sql = "UPDATE channel_connections SET resume = $1, is_connected = $2 WHERE platform = $3";
+        tx.execute(sql, args![&kept.resume, kept.is_connected, platform.id()]).await?;
+        return Ok(Some(kept.clone()));
+    }
+    let sql = "SELECT resume, is_connected FROM channel_connections WHERE platform = $1";
+    let row = tx.fetch_one(sql, args![platform.id()]).await?;
+    Ok(Some(KeptConnection { resume: row.get("resume")?, is_connected: row.get("is_connected")? }))
+}
+
+/// Another daemon may take it over, and goes on from `resume`.
+pub(crate) async fn release_connection(
+    tx: &mut Tx,
+    platform: Platform,
+    owner: &str,
+    resume: Option<&str>,
+) -> Result<(), StoreError> {
+    let sql = "UPDATE channel_connections SET lease_until = 0, is_connected = 0, resume = $1 \
+               WHERE platform = $2 AND owner = $3";
+    tx.execute(sql, args![resume, platform.id(), owner]).await.map(|_| ())
+}
+
+/// The platforms whose messages come by a connection now, whichever daemon holds it.
+pub(crate) async fn list_connected(read: &mut Read, now: Timestamp) -> Result<BTreeSet<Platform>, StoreError> {
+    let sql = "SELECT platform FROM channel_connections WHERE is_connected = 1 AND lease_until > $1";
+    read.fetch_all(sql, args![now]).await?.iter().map(platform).collect()
+}
+
+pub(crate) async fn note_received(tx: &mut Tx, platform: Platform) -> Result<(), StoreError> {
+    let now = tx.clock().now();
+    let sql = "INSERT INTO channel_states (platform, last_received_at) VALUES ($1, $2) \
+               ON CONFLICT (platform) DO UPDATE SET last_received_at = excluded.last_received_at";
+    tx.execute(sql, args![platform.id(), now]).await.map(|_| ())
+}
+
+/// Records that a platform's codes are used up. Returns whether that was last recorded at least `interval` ago.
+pub(crate) async fn note_pairing_limit(
+    tx: &mut Tx,
+    platform: Platform,
+    interval: Duration,
+) -> Result<bool, StoreError> {
+    let now = tx.clock().now();
+    // A time in the future comes from a clock that was set back since.
+    let sql = "INSERT INTO channel_states (platform, pairing_limit_noted_at) VALUES ($1, $2) \
+               ON CONFLICT (platform) DO UPDATE SET pairing_limit_noted_at = excluded.pairing_limit_noted_at \
+               WHERE channel_states.pairing_limit_noted_at IS NULL OR channel_states.pairing_limit_noted_at <= $3 \
+               OR channel_states.pairing_limit_noted_at > $2";
+    Ok(tx.execute(sql, args![platform.id(), now, now - interval]).await? == 1)
+}
+
+/// What went wrong; `None`: it goes well again.
+pub(crate) async fn note_error(tx: &mut Tx, platform: Platform, error: Option<&str>) -> Result<(), StoreError> {
+    let now = tx.clock().now();
+    let error: Option<String> = error.map(|error| error.chars().take(MAX_ERROR_CHARACTERS).collect());
+    let sql = "INSERT INTO channel_states (platform, last_error, last_error_at) VALUES ($1, $2, $3) \
+               ON CONFLICT (platform) DO UPDATE SET last_error = excluded.last_error, \
+               last_error_at = excluded.last_error_at";
+    tx.execute(sql, args![platform.id(), error, now]).await.map(|_| ())
+}

@@ -1,0 +1,177 @@
+//! Sending messages to chat platforms, part by part.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use agentd_automation::notify::{
+    Delivered, DeliveryFailure, MessageFormat, NotificationId, Notify, Outgoing, Retry, Transport,
+};
+use agentd_chat_platforms::{ChatPlatform, Outgoing as Part, Platform, SendError};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+
+use super::service::{Channel, Channels, MessageDetails};
+
+/// Messages of which some parts were sent and others were not. When there are more, the memory of all is given up:
+/// the parts of one are then sent again.
+const MAX_PARTLY_SENT: usize = 1_000;
+
+/// One platform.
+#[derive(Debug)]
+pub(super) struct ChannelTransport {
+    platform: Platform,
+    channels: Channels,
+    /// How many parts the platform has. Kept by this process alone: what a kill comes between is sent again.
+    partly_sent: Mutex<HashMap<NotificationId, usize>>,
+}
+
+/// Lets notifications go to every platform.
+pub fn register_transports(channels: &Channels, notify: &Notify) {
+    for platform in Platform::ALL {
+        notify.register(Arc::new(ChannelTransport::new(platform, channels.clone())));
+    }
+}
+
+impl ChannelTransport {
+    fn new(platform: Platform, channels: Channels) -> Self {
+        Self { platform, channels, partly_sent: Mutex::default() }
+    }
+
+    async fn send(&self, message: &Outgoing) -> Result<Delivered, DeliveryFailure> {
+        let later = |error: super::error::ChannelError| DeliveryFailure::later(error.to_string());
+        let Some(channel) = self.channels.channel(self.platform).await.map_err(later)? else {
+            let text = format!("{} is switched off; turn it on with PUT /api/channels/settings", self.platform.id());
+            return Err(DeliveryFailure::later(text));
+        };
+        let sent = self.send_parts(&channel, message).await;
+        let error = sent.as_ref().err().map(|failure| failure.message.clone());
+        self.channels.note_outcome(&channel, error).await;
+        sent
+    }
+
+    async fn send_parts(&self, channel: &Channel, message: &Outgoing) -> Result<Delivered, DeliveryFailure> {
+        let details: Option<MessageDetails> =
+            message.details.clone().and_then(|details| serde_json::from_value(details).ok());
+        let address = match &details {
+            Some(details) => details.address.clone(),
+            None => channel.adapter.address(&message.channel).map_err(DeliveryFailure::for_good)?,
+        };
+        let parts = rendered(channel.adapter.as_ref(), message);
+        let is_plain = is_plain(message.format);
+        let done = self.partly_sent.lock().get(&message.id).copied().unwrap_or_default();
+        let mut reference = None;
+        for (number, text) in parts.iter().enumerate().skip(done) {
+            let is_last = number + 1 == parts.len();
+            let buttons = details.as_ref().filter(|_| is_last).map(MessageDetails::buttons).unwrap_or_default();
+            let part = Part { text: text.clone(), is_plain, buttons };
+            let sent = channel.adapter.send(&address, &part).await.map_err(failure)?.id;
+            if !is_last {
+                self.note_sent(&message.id, number + 1);
+            } else if let Some(approval) = details.as_ref().and_then(|details| details.approval_id.as_deref()) {
+                let recorded = self.channels.record_approval_message(approval, &sent).await;
+                recorded.map_err(|error| DeliveryFailure::later(error.to_string()))?;
+            }
+            reference = Some(sent);
+        }
+        self.partly_sent.lock().remove(&message.id);
+        Ok(Delivered { reference })
+    }
+
+    fn note_sent(&self, id: &NotificationId, parts: usize) {
+        let mut partly_sent = self.partly_sent.lock();
+        if partly_sent.len() >= MAX_PARTLY_SENT {
+            partly_sent.clear();
+        }
+        partly_sent.insert(id.clone(), parts);
+    }
+}
+
+impl Transport for ChannelTransport {
+    fn platform(&self) -> &'static str {
+        self.platform.id()
+    }
+
+    fn deliver<'a>(&'a self, message: &'a Outgoing) -> BoxFuture<'a, Result<Delivered, DeliveryFailure>> {
+        self.send(message).boxed()
+    }
+}
+
+fn failure(error: SendError) -> DeliveryFailure {
+    let retry = match &error {
+        SendError::RateLimited { wait: Some(wait), .. } => Retry::After(*wait),
+        SendError::RateLimited { wait: None, .. }
+        | SendError::Later(_)
+        // The owner may mend these meanwhile.
+        | SendError::NotSetUp(_)
+        | SendError::Credentials(_) => Retry::Later,
+        SendError::Blocked(_) | SendError::Gone(_) | SendError::WindowClosed(_) | SendError::Refused(_) => Retry::Never,
+    };
+    DeliveryFailure { message: error.to_string(), retry }
+}
+
+fn is_plain(format: MessageFormat) -> bool {
+    matches!(format, MessageFormat::Text | MessageFormat::Html)
+}
+
+/// The message in the platform's markup, below its subject unless it begins with that.
+fn rendered(adapter: &dyn ChatPlatform, message: &Outgoing) -> Vec<String> {
+    let subject = if message.body.starts_with(&message.subject) { "" } else { message.subject.as_str() };
+    if is_plain(message.format) {
+        return adapter.render_text(subject, &message.body);
+    }
+    let body = match message.format {
+        MessageFormat::Json => fenced("json", &message.body),
+        _ => message.body.clone(),
+    };
+    adapter.render(&if subject.is_empty() { body } else { format!("**{}**\n\n{body}", escaped(subject)) })
+}
+
+/// A block of code in Markdown. Its fence is longer than any in the code.
+fn fenced(language: &str, code: &str) -> String {
+    let longest = code.split(|character| character != '`').map(str::len).max().unwrap_or_default();
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}{language}\n{code}\n{fence}")
+}
+
+/// Text that means itself in Markdown.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len() + text.len() / 8);
+    for character in text.chars() {
+        if character.is_ascii_punctuation() {
+            escaped.push('\\');
+        }
+        escaped.push(character);
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_may_come_through_later_is_sent_again() {
+        let wait = Some(Duration::from_secs(7));
+        let limited = |wait| SendError::RateLimited { message: String::new(), wait };
+        assert_eq!(failure(limited(wait)).retry, Retry::After(Duration::from_secs(7)));
+        assert_eq!(failure(limited(None)).retry, Retry::Later);
+        assert_eq!(failure(SendError::Credentials(String::new())).retry, Retry::Later);
+        for gone in [SendError::Blocked, SendError::Gone, SendError::WindowClosed, SendError::Refused] {
+            assert_eq!(failure(gone(String::new())).retry, Retry::Never);
+        }
+    }
+
+    #[test]
+    fn text_is_not_taken_for_markdown() {
+        assert_eq!(escaped("a *b* [c](d)"), "a \\*b\\* \\[c\\]\\(d\\)");
+    }
+
+    #[test]
+    fn fence_is_longer_than_those_in_the_code() {
+        assert_eq!(fenced("json", "{}"), "```json\n{}\n```");
+        assert_eq!(fenced("", "a ```` b"), "`````\na ```` b\n`````");
+    }
+}

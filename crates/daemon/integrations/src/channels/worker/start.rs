@@ -1,0 +1,208 @@
+//! Begins the turns of messages, each as soon as those before it in its chat are answered and it has a permit at its
+//! agent's provider.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_base::Backoff;
+use agentd_conversation::chat::{ChatError, ConversationId, ExecutionMode, SendMessage, StartedReply};
+use agentd_core::runtime::{AppContext, HandlesItems, ItemFailure, WorkQueue};
+use agentd_engine::agents::{Agent, AgentError};
+use agentd_engine::engine::{EngineError, SessionId};
+use agentd_store::{Lease, StoreError, Tx};
+use serde::Deserialize;
+
+use crate::channels::model::{ChannelMessage, ChannelMessageId, FetchedFile, MessageEnd};
+use crate::channels::prompt;
+use crate::channels::service::{Album, Channel, Channels, MessageDetails};
+use crate::channels::store;
+
+/// After which a message that waits for those before it is looked at again.
+const AFTER_OTHERS: Duration = Duration::from_secs(1);
+/// What cannot begin is tried for so long: nobody waits for an answer any more.
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(30 * 60);
+const BACKOFF: Backoff =
+    Backoff { base: Duration::from_secs(2), multiplier: 2.0, cap: Duration::from_secs(60), jitter: 0.2 };
+/// A typing sign lasts for about five seconds on most platforms.
+const TYPING_INTERVAL: Duration = Duration::from_secs(4);
+/// Who still waits then sees nothing any more, and is answered all the same.
+const LONGEST_TYPING: Duration = Duration::from_secs(600);
+
+#[derive(Debug, Clone)]
+pub(crate) struct StartTurns(pub Channels);
+
+type Failure = ItemFailure<MessageEnd>;
+
+#[derive(Deserialize)]
+pub(crate) struct Payload {
+    message_id: ChannelMessageId,
+}
+
+fn after_others() -> Failure {
+    Failure::passing(AFTER_OTHERS, "earlier messages of the chat are not answered yet")
+}
+
+impl HandlesItems for StartTurns {
+    type Item = Payload;
+    type End = MessageEnd;
+    const WORKER: &'static str = "channels.start";
+    const LEASE: Duration = Duration::from_secs(15);
+
+    fn context(&self) -> &AppContext {
+        self.0.context()
+    }
+
+    fn queue(&self) -> &WorkQueue {
+        self.0.queue()
+    }
+
+    /// Begins the turn of a message. The end of the queue's item, the message's row and the session are one
+    /// transaction.
+    async fn handle(&self, lease: &Lease, Payload { message_id }: &Payload) -> Result<(), Failure> {
+        let channels = &self.0;
+        let Some((mut message, is_first)) = find_work(channels, message_id).await? else {
+            return self.complete(lease).await;
+        };
+        if let Some(command) = message.command() {
+            return Ok(channels.run_command(lease, message, command).await?);
+        }
+        let off = || Failure::last(MessageEnd::Dropped, "the channel was switched off before the message was answered");
+        let channel = channels.channel(message.platform).await?.ok_or_else(off)?;
+        if !is_first {
+            return Err(after_others());
+        }
+        if message.album.is_some() {
+            match channels.join_album(&message).await? {
+                Album::Joined(joined) => message = *joined,
+                Album::Incomplete(wait) => return Err(Failure::passing(wait, "further parts of the album may come")),
+                Album::Unaddressed => return self.complete(lease).await,
+            }
+        }
+        let agent = agent_of(channels, &channel).await?;
+        let files = self.hold(lease, fetch_files(channels, &channel, &agent, &message)).await?;
+        let client = message.client();
+        let permit = self.hold(lease, channels.uses().engine.background_permit(&client, &agent, None)).await?;
+        // Anything may have changed while it waited.
+        let Some((message, _)) = find_work(channels, message_id).await? else {
+            return self.complete(lease).await;
+        };
+        let session = start(channels, lease, &channel, &agent, &message, &files).await?;
+        channels.uses().engine.hold_until_let_go(permit, session.clone());
+        tokio::spawn(show_typing(channels.clone(), channel, message, session));
+        Ok(())
+    }
+
+    async fn record_failure(
+        &self,
+        tx: &mut Tx,
+        lease: &Lease,
+        Payload { message_id }: &Payload,
+        failure: &Failure,
+    ) -> Result<(), StoreError> {
+        let error = &failure.message;
+        let Some(message) = store::find_pending(tx, message_id).await? else { return tx.complete(lease).await };
+        if let Some(end) = failure.end {
+            tx.complete(lease).await?;
+            return store::update_ended(tx, message_id, end, Some(error)).await;
+        }
+        if tx.clock().now().since(message.received_at) < GIVEN_UP_AFTER {
+            return failure.retry(tx, lease, &BACKOFF).await;
+        }
+        tx.complete(lease).await?;
+        store::update_ended(tx, message_id, MessageEnd::Failed, Some(error)).await?;
+        let details = MessageDetails::new(message.reply_to.clone());
+        let told = "I could not answer that; the owner finds the reason in the log.";
+        tracing::warn!(message = %message_id, error, "a message of a chat platform was given up");
+        self.0.send_in(tx, message.platform, &details, told, format!("channel:{message_id}"), None).await
+    }
+}
+
+async fn start(
+    channels: &Channels,
+    lease: &Lease,
+    channel: &Channel,
+    agent: &Arc<Agent>,
+    message: &ChannelMessage,
+    files: &[FetchedFile],
+) -> Result<SessionId, Failure> {
+    let mut read = channels.context().db.read().await?;
+    let known = store::find_conversation(&mut read, message.platform, &message.chat).await?;
+    let is_trusted = message.is_trusted && !store::has_untrusted(&mut read, message).await?;
+    drop(read);
+    let send = async |conversation: Option<String>| {
+        let wanted = SendMessage {
+            content: message.text(files),
+            conversation_id: conversation.map(ConversationId::from),
+            agent: Some(agent.id.to_string()),
+            model: None,
+            execution_mode: Some(ExecutionMode::ApprovalRequired),
+            device: None,
+            key_id: None,
+            channel: Some(prompt::turn(message, &channel.rules, is_trusted)),
+        };
+        let (held, message, agent) = (lease.clone(), message.clone(), agent.id.clone());
+        let with = async move |tx: &mut Tx, reply: &StartedReply| {
+            tx.complete(&held).await?;
+            if !store::update_started(tx, &message.id, &agent, reply).await? {
+                return Err(ChatError::Contended);
+            }
+            Ok(store::put_conversation(tx, &message, reply.conversation.as_str()).await?)
+        };
+        channels.uses().chat.send_with(wanted, with).await
+    };
+    let sent = match send(known).await {
+        // It was deleted, or another agent answers here by now.
+        Err(ChatError::ConversationNotFound { .. } | ChatError::Invalid { .. }) => send(None).await,
+        sent => sent,
+    };
+    sent.map_err(|error| match error {
+        ChatError::Engine(EngineError::TurnInProgress { .. }) => after_others(),
+        error => error.into(),
+    })
+}
+
+/// Fetches the message's files, unless the daemon drains meanwhile.
+async fn fetch_files(
+    channels: &Channels,
+    channel: &Channel,
+    agent: &Agent,
+    message: &ChannelMessage,
+) -> Result<Vec<FetchedFile>, Failure> {
+    tokio::select! {
+        files = channels.fetch_files(channel, agent, message) => Ok(files),
+        () = channels.context().draining.cancelled() => Err(EngineError::Draining.into()),
+
+    }
+}
+
+/// The message that waits, and whether it is its chat's turn; `None` when nothing is left to do.
+async fn find_work(channels: &Channels, id: &ChannelMessageId) -> Result<Option<(ChannelMessage, bool)>, StoreError> {
+    let mut read = channels.context().db.read().await?;
+    let Some(message) = store::find_pending(&mut read, id).await? else { return Ok(None) };
+    let is_first = !store::has_earlier(&mut read, &message).await?;
+    Ok(Some((message, is_first)))
+}
+
+async fn agent_of(channels: &Channels, channel: &Channel) -> Result<Arc<Agent>, AgentError> {
+    let agents = &channels.uses().agents;
+    Ok(match &channel.rules.agent_id {
+        Some(name) => agents.get(name).await?,
+        None => agents.default_agent().await?,
+    })
+}
+
+/// Shows that an answer is being written, until it is. That it cannot be shown stops nothing.
+async fn show_typing(channels: Channels, channel: Arc<Channel>, message: ChannelMessage, session: SessionId) {
+    let shown = async {
+        while channel.adapter.show_typing(&message.reply_to).await.is_ok() {
+            tokio::time::sleep(TYPING_INTERVAL).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = channels.uses().engine.wait_until_let_go(&session) => {}
+        () = channels.context().draining.cancelled() => {}
+        () = tokio::time::sleep(LONGEST_TYPING) => {}
+        () = shown => {}
+    }
+}

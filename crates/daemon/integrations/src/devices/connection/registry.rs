@@ -1,0 +1,143 @@
+//! Which devices are connected to this daemon.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_engine::tools::Tool;
+use futures_util::future::join_all;
+use parking_lot::Mutex;
+
+use super::tools::DeviceTool;
+use super::{CallCounts, Connection, Ending};
+use crate::devices::model::DeviceId;
+
+/// A device that does not take its close frame in time is cut off.
+const CLOSE_LIMIT: Duration = Duration::from_secs(3);
+
+#[derive(Default)]
+struct State {
+    /// One a device, so never more than there may be devices.
+    open: HashMap<DeviceId, Arc<Connection>>,
+    /// While there are any, nothing opens.
+    closers: Vec<Ending>,
+}
+
+/// Cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct Connections(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    state: Mutex<State>,
+    counts: CallCounts,
+    /// Held from the row of a connection to its entry here, so that both name the same.
+    joining: tokio::sync::Mutex<()>,
+}
+
+/// No socket of a device is open, and none opens until this is dropped.
+pub struct SocketsClosed {
+    connections: Connections,
+    ending: Ending,
+}
+
+impl fmt::Debug for SocketsClosed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SocketsClosed").finish_non_exhaustive()
+    }
+}
+
+impl Drop for SocketsClosed {
+    fn drop(&mut self) {
+        let mut state = self.connections.0.state.lock();
+        if let Some(ours) = state.closers.iter().position(|ending| *ending == self.ending) {
+            state.closers.remove(ours);
+        }
+    }
+}
+
+impl Connections {
+    pub(crate) async fn join(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.0.joining.lock().await
+    }
+
+    /// Makes a connection its device's one; the one before is told to end.
+    ///
+    /// # Errors
+    /// Why no connection may open now.
+    pub(crate) fn enter(&self, connection: &Arc<Connection>) -> Result<(), Ending> {
+        let mut state = self.0.state.lock();
+        if let Some(ending) = state.closers.first() {
+            return Err(*ending);
+        }
+        if let Some(previous) = state.open.insert(connection.device.id.clone(), Arc::clone(connection)) {
+            previous.close(Ending::Replaced);
+        }
+        Ok(())
+    }
+
+    /// Forgets a connection, unless another one has taken its place.
+    pub(crate) fn leave(&self, connection: &Connection) {
+        let mut state = self.0.state.lock();
+        if state.open.get(&connection.device.id).is_some_and(|open| open.id == connection.id) {
+            state.open.remove(&connection.device.id);
+        }
+    }
+
+    pub(crate) fn find(&self, id: &DeviceId) -> Option<Arc<Connection>> {
+        self.0.state.lock().open.get(id).cloned()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.state.lock().open.len()
+    }
+
+    pub(crate) fn call_counts(&self) -> &CallCounts {
+        &self.0.counts
+    }
+
+    /// Closes the connection of a device, if it has one here, and waits a little until it is closed.
+    pub(crate) async fn end(&self, id: &DeviceId, ending: Ending) {
+        // One that is about to enter has read its row before, and looks again after.
+        let _joining = self.join().await;
+        if let Some(connection) = self.find(id) {
+            close(&connection, ending).await;
+        }
+    }
+
+    /// Closes every connection and waits until they are closed.
+    pub(crate) async fn close_all(&self, ending: Ending) -> SocketsClosed {
+        let open: Vec<Arc<Connection>> = {
+            let mut state = self.0.state.lock();
+            state.closers.push(ending);
+            state.open.values().cloned().collect()
+        };
+        let closed = SocketsClosed { connections: self.clone(), ending };
+        join_all(open.iter().map(|connection| close(connection, ending))).await;
+        closed
+    }
+
+    /// The tools of every connected device, in an order that stays the same.
+    pub(crate) fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        let mut open: Vec<Arc<Connection>> = self.0.state.lock().open.values().cloned().collect();
+        open.sort_unstable_by(|a, b| a.device.slug.cmp(&b.device.slug));
+        let of_one = |connection: Arc<Connection>| {
+            let tools = connection.registered();
+            let device = connection.device.clone();
+            tools.iter().map(|tool| self.tool(&device, tool)).collect::<Vec<_>>()
+        };
+        open.into_iter().flat_map(of_one).collect()
+    }
+
+    fn tool(&self, device: &crate::devices::model::Device, tool: &Arc<super::tools::RegisteredTool>) -> Arc<dyn Tool> {
+        Arc::new(DeviceTool::new(self.clone(), device.clone(), Arc::clone(tool)))
+    }
+}
+
+async fn close(connection: &Connection, ending: Ending) {
+    connection.close(ending);
+    if tokio::time::timeout(CLOSE_LIMIT, connection.over.cancelled()).await.is_err() {
+        tracing::warn!(device = %connection.device.id, "a device's socket was not closed in time");
+    }
+}

@@ -1,0 +1,161 @@
+//! What can be done with devices.
+
+mod pair;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_base::Secret;
+use agentd_conversation::chat::Chat;
+use agentd_core::runtime::AppContext;
+use agentd_engine::agents::Agent;
+use agentd_engine::tools::{Tool, ToolSource};
+use agentd_store::{Dialect, Topic, Tx};
+use subtle::ConstantTimeEq;
+
+use super::connection::{CallCounts, Connections, Ending, SocketsClosed};
+use super::error::DeviceError;
+use super::model::{Device, DeviceId, is_token};
+use super::store;
+
+pub use pair::{IssuedCode, Paired};
+
+/// Changes when a device is removed or connects: every connection then looks whether it is still
+/// the one in force.
+pub(super) const DEVICES: Topic = Topic::new("devices");
+
+/// A connection on another replica that was not heard of for so long has ended without saying so.
+const STALE_AFTER: Duration = Duration::from_secs(90);
+
+struct Inner {
+    context: AppContext,
+    chat: Chat,
+    connections: Connections,
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Devices(Arc<Inner>);
+
+impl std::fmt::Debug for Devices {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Devices").field("connected", &self.connected()).finish_non_exhaustive()
+    }
+}
+
+/// A device as the list shows it.
+#[derive(Debug, Clone)]
+pub(super) struct ListedDevice {
+    pub(super) device: Device,
+    pub(super) is_connected: bool,
+    /// Name and description of each tool that this daemon offers of it.
+    pub(super) tools: Vec<(String, String)>,
+}
+
+impl Devices {
+    #[must_use]
+    pub fn new(context: AppContext, chat: Chat) -> Self {
+        Self(Arc::new(Inner { context, chat, connections: Connections::default() }))
+    }
+
+    /// Every device, the oldest first.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub(super) async fn list(&self) -> Result<Vec<ListedDevice>, DeviceError> {
+        let context = &self.0.context;
+        let rows = store::list_devices(&mut context.db.read().await?).await?;
+        let now = context.clock.now();
+        let listed = rows.into_iter().map(|row| {
+            let here = self.0.connections.find(&row.device.id);
+            let is_elsewhere = context.db.dialect() == Dialect::Postgres
+                && row.connected_to.as_deref().is_some_and(|instance| instance != &*context.instance)
+                && row.device.last_seen_at.is_some_and(|seen| now.since(seen) < STALE_AFTER);
+            let tools = here.as_ref().map(|connection| connection.describe_tools()).unwrap_or_default();
+            ListedDevice { device: row.device, is_connected: here.is_some() || is_elsewhere, tools }
+        });
+        Ok(listed.collect())
+    }
+
+    /// Removes a device for good. Its socket here is closed when this answers.
+    ///
+    /// # Errors
+    /// `NotFound`, or the store's refusal.
+    pub async fn revoke(&self, id: &DeviceId) -> Result<(), DeviceError> {
+        let gone = id.clone();
+        self.0
+            .context
+            .db
+            .write(async move |tx: &mut Tx| {
+                if !store::delete_device(tx, &gone).await? {
+                    return Err(DeviceError::NotFound { id: gone.as_str().chars().take(80).collect() });
+                }
+                tx.touch(DEVICES);
+                Ok(())
+            })
+            .await?;
+        self.0.connections.end(id, Ending::Revoked).await;
+        tracing::info!(device = %id, "a device was removed");
+        Ok(())
+    }
+
+    /// Whose token this is.
+    ///
+    /// # Errors
+    /// `MissingToken`, `WrongToken`, or the store's refusal.
+    pub(super) async fn authenticate(&self, token: Option<&Secret>) -> Result<Device, DeviceError> {
+        let token = token.ok_or(DeviceError::MissingToken)?;
+        if !is_token(token.expose()) {
+            return Err(DeviceError::WrongToken);
+        }
+        let hash = token.sha256();
+        let found = store::find_by_token(&mut self.0.context.db.read().await?, &hash).await?;
+        let found = found.filter(|row| bool::from(row.token_hash.ct_eq(&hash)));
+        found.map(|row| row.device).ok_or(DeviceError::WrongToken)
+    }
+
+    /// How many devices have their socket at this daemon.
+    #[must_use]
+    pub fn connected(&self) -> usize {
+        self.0.connections.count()
+    }
+
+    /// How the calls of their tools ended since the start.
+    #[must_use]
+    pub fn call_counts(&self) -> &CallCounts {
+        self.0.connections.call_counts()
+    }
+
+    /// Closes every socket because the daemon goes down; none opens any more.
+    pub async fn drain(&self) {
+        // Never opened again.
+        std::mem::forget(self.0.connections.close_all(Ending::GoingDown).await);
+    }
+
+    /// Closes every socket; none opens until the answer is dropped.
+    pub async fn pause(&self) -> SocketsClosed {
+        self.0.connections.close_all(Ending::Paused).await
+    }
+
+    pub(super) fn context(&self) -> &AppContext {
+        &self.0.context
+    }
+
+    pub(super) fn chat(&self) -> &Chat {
+        &self.0.chat
+    }
+
+    pub(super) fn connections(&self) -> &Connections {
+        &self.0.connections
+    }
+}
+
+impl ToolSource for Devices {
+    fn name(&self) -> &'static str {
+        "devices"
+    }
+
+    fn tools<'a>(&'a self, _agent: &'a Agent) -> futures_util::future::BoxFuture<'a, Vec<Arc<dyn Tool>>> {
+        Box::pin(async { self.0.connections.tools() })
+    }
+}

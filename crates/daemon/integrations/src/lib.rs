@@ -1,0 +1,5 @@
+//! Chat platforms, remote devices, and the browser as a domain.
+
+pub mod browser;
+pub mod channels;
+pub mod devices;

@@ -1,0 +1,48 @@
+//! Alerts: conditions over what the daemon does and what it costs, and telling somebody when one holds.
+//!
+//! `model/life` has the states and what leads from one to the next.
+//!
+//! Invariants
+//! - A firing, its notices and where the alert stands are one transaction: a daemon that is killed anywhere neither
+//!   forgets a firing nor tells of it twice.
+//! - Of several daemons one evaluates, under a lease; the transaction that stores what came of it stores nothing if
+//!   another has taken over.
+//! - A figure that is not known is not given to a condition, so it can neither begin nor end a firing.
+//! - What is read for an evaluation is read once for each period, whatever the number of alerts.
+//! - A daemon without an alert that is turned on does nothing.
+//!
+//! Deliberately absent: counting and measuring (`rollups`, `monitoring::SystemProbe`), and sending (`notify`).
+
+mod error;
+mod events;
+mod model;
+mod notice;
+mod restored;
+mod routes;
+mod service;
+mod store;
+mod worker;
+
+use agentd_core::runtime::{Domain, Family, Metrics, Sample, Workers};
+
+use worker::{EvaluateAlerts, PurgeAlerts};
+
+pub use error::AlertError;
+pub use model::{
+    Alert, AlertChange, AlertDeliveryType, AlertId, AlertSeverity, AlertState, Delivery, Firing, FiringId,
+};
+pub use restored::ValidateAlerts;
+pub use routes::routes;
+pub use service::{AlertSources, Alerts, ShownAlert};
+
+impl Domain for Alerts {
+    fn add_workers(&self, workers: &mut Workers) {
+        workers.add(EvaluateAlerts(self.clone()));
+        workers.add(PurgeAlerts(self.clone()));
+    }
+
+    fn add_metrics(&self, metrics: &Metrics) {
+        let family = Family::gauge("svc_alerts", "Alerts that are turned on, by where they stand.").by(&["state"]);
+        metrics.read(family, self, async |alerts| Ok(Sample::each(alerts.count_by_state().await?)));
+    }
+}

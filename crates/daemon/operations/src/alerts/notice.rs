@@ -1,0 +1,121 @@
+//! What people are told of an alert.
+
+use agentd_automation::notify::{MessageFormat, Notification, PushDetails, Target};
+use agentd_base::Timestamp;
+use serde_json::json;
+
+use super::model::{Alert, AlertDeliveryType, AlertSeverity, CompiledCondition, Figure, NoticeKind};
+
+/// A message before it has somewhere to go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Text {
+    pub(super) subject: String,
+    pub(super) body: String,
+    pub(super) format: MessageFormat,
+}
+
+/// Where to look first.
+fn advice(figure: Option<Figure>) -> &'static str {
+    match figure {
+        Some(Figure::ErrorRate | Figure::RequestsPerMinute | Figure::LatencyP95Ms) => {
+            "Look at GET /api/monitoring/performance for the routes and at the daemon's log for the errors."
+        }
+        Some(Figure::Tokens | Figure::Cost | Figure::BudgetPercent) => {
+            "Look at GET /api/monitoring/usage for who uses them; limits are set with PUT /api/settings/agent."
+        }
+        Some(Figure::QueuePending | Figure::DeadLetters) => {
+            "Look at GET /api/hooks/dead-letters and GET /api/notifications?status=dead_letter for the reasons; both \
+             can be retried."
+        }
+        Some(Figure::FailedRuns | Figure::ConsecutiveFailedRuns) => {
+            "Look at the runs of the jobs under GET /api/scheduler/jobs for their errors."
+        }
+        Some(Figure::CpuPercent | Figure::MemoryPercent | Figure::DiskPercent) => {
+            "Look at GET /api/monitoring/system for what the machine does and how much the data directory takes."
+        }
+        Some(Figure::ModelCalls | Figure::FailedModelCalls) => {
+            "Look at GET /api/monitoring/performance for the providers, and check their keys."
+        }
+        Some(Figure::Threshold) | None => "Look at GET /api/monitoring/performance and GET /api/monitoring/system.",
+    }
+}
+
+fn headline(kind: NoticeKind) -> &'static str {
+    match kind {
+        NoticeKind::Begun => "fires",
+        NoticeKind::Repeated => "still fires",
+        NoticeKind::SnoozeOver => "still fires after its snooze",
+        NoticeKind::Resolved => "is resolved",
+    }
+}
+
+fn reason(kind: NoticeKind) -> &'static str {
+    match kind {
+        NoticeKind::Begun => "begun",
+        NoticeKind::Repeated => "repeated",
+        NoticeKind::SnoozeOver => "snooze_over",
+        NoticeKind::Resolved => "resolved",
+    }
+}
+
+/// What a device shows, once for each alert; without a sound while it `is_quiet`, unless it is critical.
+pub(super) fn push(alert: &Alert, kind: NoticeKind, value: Option<f64>, is_quiet: bool) -> Notification {
+    let subject = format!("{} {}", alert.name, headline(kind));
+    let value = value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
+    let body = format!("{}: {value}, threshold {}", alert.condition, alert.threshold);
+    let details = PushDetails {
+        url: "/monitoring/alerts".to_owned(),
+        tag: format!("alert:{}", alert.id),
+        is_urgent: alert.severity == AlertSeverity::Critical,
+        is_silent: is_quiet && alert.severity != AlertSeverity::Critical,
+        ..PushDetails::default()
+    };
+    Notification::new(Target::Push(String::new()), subject, body)
+        .format(MessageFormat::Text)
+        .details(serde_json::to_value(details).unwrap_or_default())
+}
+
+/// `since`: when it began to fire.
+pub(super) fn text(
+    alert: &Alert,
+    condition: Option<&CompiledCondition>,
+    kind: NoticeKind,
+    value: Option<f64>,
+    since: Option<Timestamp>,
+) -> Text {
+    let severity = alert.severity.as_str();
+    let subject = format!("[{severity}] {} {}", alert.name, headline(kind));
+    let first =
+        condition.and_then(|condition| condition.figures().iter().copied().find(|figure| *figure != Figure::Threshold));
+    let what_to_do = match kind {
+        NoticeKind::Resolved => "Nothing: the condition does not hold any more.".to_owned(),
+        _ => format!(
+            "{} Repeats stop with POST /api/monitoring/alerts/{id}/acknowledge, or for a while with …/{id}/snooze.",
+            advice(first),
+            id = alert.id
+        ),
+    };
+    if alert.delivery.as_ref().is_some_and(|delivery| delivery.kind == AlertDeliveryType::Webhook) {
+        let body = json!({
+            "alert_id": alert.id,
+            "name": alert.name,
+            "state": if kind == NoticeKind::Resolved { "resolved" } else { "firing" },
+            "reason": reason(kind),
+            "severity": alert.severity,
+            "condition": alert.condition,
+            "value": value,
+            "threshold": alert.threshold,
+            "period_minutes": alert.period_minutes,
+            "firing_since": since,
+            "what_to_do": what_to_do,
+        });
+        return Text { subject, body: body.to_string(), format: MessageFormat::Json };
+    }
+    let value = value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
+    let since = since.map_or_else(String::new, |since| format!("- Since: {since}\n"));
+    let body = format!(
+        "{subject}\n\n- Condition: `{}`, over {} minutes\n- Value: {value}\n- Threshold: {}\n{since}\n{what_to_do}\n",
+        alert.condition, alert.period_minutes, alert.threshold,
+    );
+    Text { subject, body, format: MessageFormat::Markdown }
+}

@@ -1,0 +1,40 @@
+//! Validates alerts that come out of an archive as saving them does.
+
+use agentd_base::Problems;
+use agentd_core::runtime::ValidateRestored;
+use agentd_store::{Read, StoreError, Tx};
+use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
+
+use super::model::{Alert, AlertChange, MAX_ALERTS};
+use super::store;
+
+/// Validates restored alerts by the rules that they are saved by.
+#[derive(Debug)]
+pub struct ValidateAlerts;
+
+impl ValidateRestored for ValidateAlerts {
+    fn validate<'t>(&'t self, tx: &'t mut Tx) -> LocalBoxFuture<'t, Result<Option<String>, StoreError>> {
+        find_fault(tx).boxed_local()
+    }
+}
+
+async fn find_fault(read: &mut Read) -> Result<Option<String>, StoreError> {
+    if store::count_alerts(read).await? > MAX_ALERTS {
+        return Ok(Some(format!("it holds more than {MAX_ALERTS} alerts, which is the most that there can be")));
+    }
+    Ok(store::list_alerts(read).await?.iter().find_map(fault_of))
+}
+
+fn fault_of(alert: &Alert) -> Option<String> {
+    let mut problems = Problems::new();
+    alert.clone().apply(AlertChange::default(), false, &mut problems);
+    let life = &alert.life;
+    let is_whole =
+        life.state.is_open() == life.firing_id.is_some() && life.state.is_open() == life.firing_since.is_some();
+    problems.require(is_whole, "state", "does not go with when it began to fire");
+    let found = problems.into_result().err()?;
+    let told: Vec<String> = found.iter().map(|problem| format!("{} {}", problem.field, problem.message)).collect();
+    let shown = alert.name.chars().take(80).collect::<String>().escape_debug().to_string();
+    Some(format!("the alert `{shown}` is not valid: {}", told.join("; ")))
+}

@@ -1,0 +1,196 @@
+//! The handlers.
+
+use agentd_base::{Page, PageLimits, Problems};
+use agentd_core::runtime::record_once;
+use agentd_web::{ApiError, Caller, ErrorBody, IdempotencyKey, Json, Path, Query, Validated};
+use axum::extract::State;
+use http::StatusCode;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::bodies::{CreateAlert, PreviewAlert, SnoozeAlert, UpdateAlert};
+use super::views::{AlertDeleted, AlertHistory, AlertList, AlertPreview, AlertView};
+use crate::alerts::model::AlertId;
+use crate::alerts::service::{Action, Alerts, ShownAlert};
+
+type Answer<T> = Result<Json<T>, ApiError>;
+
+/// All alerts, in the order in which they were made
+///
+/// A few come with the daemon, switched off; their notices go to the address in the profile.
+#[utoipa::path(
+    get, path = "/api/monitoring/alerts", tag = "monitoring",
+    responses((status = 200, body = AlertList)),
+)]
+pub(super) async fn list_alerts(State(alerts): State<Alerts>, caller: Caller) -> Answer<AlertList> {
+    let alerts = alerts.list().await?;
+    Ok(Json(AlertList { alerts: alerts.iter().map(|alert| AlertView::from(alert).shown_to(&caller)).collect() }))
+}
+
+/// Make an alert
+///
+/// It is evaluated at once, and then every few seconds.
+#[utoipa::path(
+    post, path = "/api/monitoring/alerts", tag = "monitoring", request_body = CreateAlert,
+    params(IdempotencyKey),
+    responses(
+        (status = 201, body = AlertView),
+        (status = 409, body = ErrorBody, description = "There are 2,000 alerts already"),
+    ),
+)]
+pub(super) async fn create_alert(
+    State(alerts): State<Alerts>,
+    once: IdempotencyKey,
+    Validated(Json(body)): Validated<Json<CreateAlert>>,
+) -> Result<(StatusCode, Json<AlertView>), ApiError> {
+    let recorder = record_once(&once, StatusCode::CREATED, |alert: &ShownAlert| AlertView::from(alert));
+    let alert = alerts.create(body.into(), recorder).await?;
+    Ok((StatusCode::CREATED, Json(AlertView::from(&alert))))
+}
+
+/// What an alert would come to now
+///
+/// Nothing is kept, and nobody is told.
+#[utoipa::path(
+    post, path = "/api/monitoring/alerts/preview", tag = "monitoring", request_body = PreviewAlert,
+    responses((status = 200, body = AlertPreview)),
+)]
+pub(super) async fn preview_alert(
+    State(alerts): State<Alerts>,
+    Validated(Json(body)): Validated<Json<PreviewAlert>>,
+) -> Answer<AlertPreview> {
+    Ok(Json(alerts.preview(body.into()).await?.into()))
+}
+
+/// Show one alert
+#[utoipa::path(
+    get, path = "/api/monitoring/alerts/{id}", tag = "monitoring",
+    params(("id" = String, Path, description = "As in the list")),
+    responses((status = 200, body = AlertView)),
+)]
+pub(super) async fn get_alert(
+    State(alerts): State<Alerts>,
+    caller: Caller,
+    Path(id): Path<AlertId>,
+) -> Answer<AlertView> {
+    Ok(Json(AlertView::from(&alerts.get(&id).await?).shown_to(&caller)))
+}
+
+/// Change some fields of an alert
+///
+/// What fires goes on by the new condition.
+#[utoipa::path(
+    put, path = "/api/monitoring/alerts/{id}", tag = "monitoring", request_body = UpdateAlert,
+    params(("id" = String, Path, description = "As in the list")),
+    responses((status = 200, body = AlertView)),
+)]
+pub(super) async fn update_alert(
+    State(alerts): State<Alerts>,
+    Path(id): Path<AlertId>,
+    Validated(Json(body)): Validated<Json<UpdateAlert>>,
+) -> Answer<AlertView> {
+    Ok(Json(AlertView::from(&alerts.update(&id, body.into()).await?)))
+}
+
+/// Dismiss an alert: delete it, and end what fires of it
+#[utoipa::path(
+    delete, path = "/api/monitoring/alerts/{id}", tag = "monitoring",
+    params(("id" = String, Path, description = "As in the list")),
+    responses((status = 200, body = AlertDeleted)),
+)]
+pub(super) async fn delete_alert(State(alerts): State<Alerts>, Path(id): Path<AlertId>) -> Answer<AlertDeleted> {
+    alerts.delete(&id).await?;
+    Ok(Json(AlertDeleted { deleted: true }))
+}
+
+async fn act(alerts: &Alerts, id: &AlertId, action: Action, once: &IdempotencyKey) -> Answer<AlertView> {
+    let recorder = record_once(once, StatusCode::OK, |alert: &ShownAlert| AlertView::from(alert));
+    Ok(Json(AlertView::from(&alerts.act(id, action, recorder).await?)))
+}
+
+/// Say that somebody takes care
+///
+/// It is not told again until it was resolved.
+#[utoipa::path(
+    post, path = "/api/monitoring/alerts/{id}/acknowledge", tag = "monitoring",
+    params(("id" = String, Path, description = "As in the list"), IdempotencyKey),
+    responses(
+        (status = 200, body = AlertView),
+        (status = 409, body = ErrorBody, description = "It neither fires nor is snoozed"),
+    ),
+)]
+pub(super) async fn acknowledge_alert(
+    State(alerts): State<Alerts>,
+    once: IdempotencyKey,
+    Path(id): Path<AlertId>,
+) -> Answer<AlertView> {
+    act(&alerts, &id, Action::Acknowledge, &once).await
+}
+
+/// Say that it is over
+///
+/// If its condition holds on, it fires again when it was false in between, or after `notify_every_minutes`.
+#[utoipa::path(
+    post, path = "/api/monitoring/alerts/{id}/resolve", tag = "monitoring",
+    params(("id" = String, Path, description = "As in the list"), IdempotencyKey),
+    responses(
+        (status = 200, body = AlertView),
+        (status = 409, body = ErrorBody, description = "It does not fire"),
+    ),
+)]
+pub(super) async fn resolve_alert(
+    State(alerts): State<Alerts>,
+    once: IdempotencyKey,
+    Path(id): Path<AlertId>,
+) -> Answer<AlertView> {
+    act(&alerts, &id, Action::Resolve, &once).await
+}
+
+/// Be told again later
+///
+/// If it still fires then.
+#[utoipa::path(
+    post, path = "/api/monitoring/alerts/{id}/snooze", tag = "monitoring", request_body = SnoozeAlert,
+    params(("id" = String, Path, description = "As in the list"), IdempotencyKey),
+    responses(
+        (status = 200, body = AlertView),
+        (status = 409, body = ErrorBody, description = "It does not fire"),
+    ),
+)]
+pub(super) async fn snooze_alert(
+    State(alerts): State<Alerts>,
+    once: IdempotencyKey,
+    Path(id): Path<AlertId>,
+    Json(body): Json<SnoozeAlert>,
+) -> Answer<AlertView> {
+    act(&alerts, &id, Action::Snooze { minutes: body.minutes }, &once).await
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct HistoryQuery {
+    #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
+    limit: Option<i64>,
+    #[param(minimum = 0, default = 0)]
+    offset: Option<i64>,
+}
+
+/// When an alert fired and who was told, the newest first
+///
+/// Kept for 90 days, and the newest 1,000 of an alert with the newest 100 notices of each.
+#[utoipa::path(
+    get, path = "/api/monitoring/alerts/{id}/history", tag = "monitoring",
+    params(("id" = String, Path, description = "As in the list"), HistoryQuery),
+    responses((status = 200, body = AlertHistory)),
+)]
+pub(super) async fn list_alert_history(
+    State(alerts): State<Alerts>,
+    Path(id): Path<AlertId>,
+    Query(query): Query<HistoryQuery>,
+) -> Answer<AlertHistory> {
+    let mut problems = Problems::new();
+    let page = Page::checked(query.limit, query.offset, PageLimits::default(), &mut problems);
+    problems.into_result().map_err(ApiError::invalid)?;
+    let (firings, total) = alerts.history(&id, page).await?;
+    Ok(Json(AlertHistory { firings: firings.into_iter().map(Into::into).collect(), total }))
+}

@@ -1,0 +1,210 @@
+//! Making, showing and changing alerts.
+
+mod actions;
+mod change;
+mod evaluate;
+mod figures;
+mod minutes;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use agentd_automation::hooks::Hooks;
+use agentd_automation::notify::{NotificationStatus, Notify};
+use agentd_automation::scheduler::Scheduler;
+use agentd_base::{Page, Timestamp};
+use agentd_core::rollups::Rollups;
+use agentd_core::runtime::{AppContext, NextDue};
+use agentd_core::settings::Settings;
+use agentd_engine::providers::Providers;
+use agentd_store::{Read, Snapshot, StoreError, Tx};
+use parking_lot::Mutex;
+
+use super::error::AlertError;
+use super::model::{Alert, AlertId, AlertState, CompiledCondition, Figures, Firing, notice_key};
+use super::store;
+use crate::monitoring::SystemProbe;
+pub(super) use actions::Action;
+pub(super) use change::Preview;
+pub(super) use evaluate::EVALUATION_INTERVAL;
+use evaluate::Evaluated;
+use minutes::Minutes;
+
+/// Where figures come from, and what sends notices.
+#[derive(Debug, Clone)]
+pub struct AlertSources {
+    pub settings: Settings,
+    pub rollups: Rollups,
+    pub providers: Providers,
+    pub hooks: Hooks,
+    pub scheduler: Scheduler,
+    pub notify: Notify,
+    pub system: SystemProbe,
+}
+
+/// An alert with the value that it was last evaluated by.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShownAlert {
+    pub alert: Alert,
+    pub value: Option<f64>,
+}
+
+#[derive(Debug)]
+struct LoadedAlert {
+    alert: Alert,
+    /// Of one that is turned on, unless it was saved under other rules and cannot be read any more.
+    condition: Option<Arc<CompiledCondition>>,
+}
+
+struct Inner {
+    context: AppContext,
+    sources: AlertSources,
+    loaded: Snapshot<Vec<LoadedAlert>>,
+    /// By their texts.
+    compiled: Mutex<HashMap<String, Arc<CompiledCondition>>>,
+    minutes: tokio::sync::Mutex<Minutes>,
+    evaluated: Mutex<Evaluated>,
+    next_evaluation: NextDue,
+    wake: Arc<tokio::sync::Notify>,
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Alerts(Arc<Inner>);
+
+impl std::fmt::Debug for Alerts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Alerts").finish_non_exhaustive()
+    }
+}
+
+impl Alerts {
+    #[must_use]
+    pub fn new(context: &AppContext, sources: AlertSources) -> Self {
+        Self(Arc::new(Inner {
+            loaded: Snapshot::new(&context.db, &[store::ALERTS]),
+            context: context.clone(),
+            sources,
+            compiled: Mutex::default(),
+            minutes: tokio::sync::Mutex::default(),
+            evaluated: Mutex::default(),
+            next_evaluation: NextDue::default(),
+            wake: Arc::default(),
+        }))
+    }
+
+    pub(super) fn wake(&self) -> Arc<tokio::sync::Notify> {
+        Arc::clone(&self.0.wake)
+    }
+
+    pub(super) fn next_evaluation(&self) -> Timestamp {
+        self.0.next_evaluation.at()
+    }
+
+    /// The condition of this text, read once. `None`: it was saved under other rules and cannot be read any more.
+    fn condition(&self, text: &str) -> Option<Arc<CompiledCondition>> {
+        if let Some(known) = self.0.compiled.lock().get(text) {
+            return Some(Arc::clone(known));
+        }
+        let compiled = Arc::new(CompiledCondition::compile(text).ok()?);
+        self.0.compiled.lock().insert(text.to_owned(), Arc::clone(&compiled));
+        Some(compiled)
+    }
+
+    async fn loaded(&self) -> Result<Arc<Vec<LoadedAlert>>, AlertError> {
+        let this = self.clone();
+        let load = async move |read: &mut Read| {
+            let alerts = store::list_alerts(read).await?;
+            let turned_on = alerts.iter().filter(|alert| alert.enabled);
+            let texts: HashSet<&str> = turned_on.map(|alert| alert.condition.as_str()).collect();
+            this.0.compiled.lock().retain(|text, _| texts.contains(text.as_str()));
+            // Reading the first one takes milliseconds of the start, and memory that stays.
+            let load = |alert: Alert| LoadedAlert {
+                condition: alert.enabled.then(|| this.condition(&alert.condition)).flatten(),
+                alert,
+            };
+            Ok::<_, StoreError>(alerts.into_iter().map(load).collect())
+        };
+        Ok(self.0.loaded.get(load).await?)
+    }
+
+    /// What an alert was last evaluated by; of one that is turned off nothing is known.
+    fn value(&self, alert: &Alert, figures: Option<&serde_json::Value>) -> Option<f64> {
+        let figures = Figures::from_json(figures.filter(|_| alert.enabled)?);
+        self.condition(&alert.condition)?.value(&figures)
+    }
+
+    async fn shown(&self, read: &mut Read, alert: Alert) -> Result<ShownAlert, StoreError> {
+        let figures = store::find_figures(read, alert.period_minutes).await?;
+        Ok(ShownAlert { value: self.value(&alert, figures.as_ref()), alert })
+    }
+
+    /// In the order in which they were made.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn list(&self) -> Result<Vec<ShownAlert>, AlertError> {
+        let loaded = self.loaded().await?;
+        let figures = store::list_figures(&mut self.0.context.db.read().await?).await?;
+        let figures: BTreeMap<u32, Figures> =
+            figures.iter().map(|(period, json)| (*period, Figures::from_json(json))).collect();
+        let shown = |loaded: &LoadedAlert| {
+            let known = figures.get(&loaded.alert.period_minutes).filter(|_| loaded.alert.enabled);
+            let value = known.zip(loaded.condition.as_ref()).and_then(|(known, condition)| condition.value(known));
+            ShownAlert { alert: loaded.alert.clone(), value }
+        };
+        Ok(loaded.iter().map(shown).collect())
+    }
+
+    /// How many are turned on, by where they stand.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn count_by_state(&self) -> Result<Vec<(&'static str, u64)>, AlertError> {
+        let loaded = self.loaded().await?;
+        let count = |state: AlertState| {
+            let of_state = loaded.iter().filter(|loaded| loaded.alert.enabled && loaded.alert.state() == state);
+            (state.as_str(), of_state.count() as u64)
+        };
+        Ok(AlertState::ALL.into_iter().map(count).collect())
+    }
+
+    /// # Errors
+    /// `NotFound`, or the store's refusal.
+    pub async fn get(&self, id: &AlertId) -> Result<ShownAlert, AlertError> {
+        let mut read = self.0.context.db.read().await?;
+        let alert = store::find_alert(&mut read, id).await?.ok_or_else(|| AlertError::not_found(id.as_str()))?;
+        Ok(self.shown(&mut read, alert).await?)
+    }
+
+    /// When an alert fired, the newest first, with what became of each notice; and how often there is.
+    ///
+    /// # Errors
+    /// `NotFound`, or the store's refusal.
+    pub async fn history(&self, id: &AlertId, page: Page) -> Result<(Vec<FiringWithOutcomes>, u64), AlertError> {
+        let mut read = self.0.context.db.read_snapshot().await?;
+        store::find_alert(&mut read, id).await?.ok_or_else(|| AlertError::not_found(id.as_str()))?;
+        let (firings, total) = store::list_firings(&mut read, id, page).await?;
+        let keys: Vec<String> = firings
+            .iter()
+            .flat_map(|firing| firing.notices.iter().map(|notice| notice_key(&firing.id, notice.ordinal)))
+            .collect();
+        let mut outcomes = self.0.sources.notify.outcomes(&mut read, &keys).await?;
+        let with_outcomes = |firing: Firing| {
+            let outcomes = firing.notices.iter().map(|notice| outcomes.remove(&notice_key(&firing.id, notice.ordinal)));
+            FiringWithOutcomes { outcomes: outcomes.collect(), firing }
+        };
+        Ok((firings.into_iter().map(with_outcomes).collect(), total))
+    }
+}
+
+/// A firing with what became of each of its notices, where that is still known.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FiringWithOutcomes {
+    pub firing: Firing,
+    pub outcomes: Vec<Option<(NotificationStatus, Option<String>)>>,
+}
+
+async fn alert_for(tx: &mut Tx, id: &AlertId) -> Result<Alert, AlertError> {
+    store::find_alert(tx, id).await?.ok_or_else(|| AlertError::not_found(id.as_str()))
+}

@@ -1,0 +1,57 @@
+//! Evaluates, and forgets what is long over.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_base::Timestamp;
+use agentd_core::runtime::{Worker, WorkerError, WorkerReport};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::Notify;
+
+use super::service::{Alerts, EVALUATION_INTERVAL};
+
+const PURGED_AT_ONCE: u32 = 200;
+
+/// At once after a change of alerts, and in its interval while one is turned on.
+#[derive(Debug)]
+pub(super) struct EvaluateAlerts(pub(super) Alerts);
+
+impl Worker for EvaluateAlerts {
+    fn name(&self) -> &'static str {
+        "alerts.evaluate"
+    }
+
+    fn interval(&self) -> Duration {
+        EVALUATION_INTERVAL
+    }
+
+    fn wake(&self) -> Option<Arc<Notify>> {
+        Some(self.0.wake())
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        Some(self.0.next_evaluation())
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
+        async { Ok(WorkerReport::done(self.0.evaluate().await?)) }.boxed()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct PurgeAlerts(pub(super) Alerts);
+
+impl Worker for PurgeAlerts {
+    fn name(&self) -> &'static str {
+        "alerts.purge"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(600)
+    }
+
+    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
+        async { Ok(WorkerReport::batch(self.0.purge(PURGED_AT_ONCE).await?, PURGED_AT_ONCE)) }.boxed()
+    }
+}

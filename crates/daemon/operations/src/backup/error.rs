@@ -1,0 +1,188 @@
+//! What can go wrong with a backup.
+
+use std::io;
+use std::path::PathBuf;
+
+use agentd_base::{DomainError, ErrorKind, FieldProblem};
+use agentd_core::settings::SettingsError;
+use agentd_core::vault::VaultError;
+use agentd_store::StoreError;
+
+use super::model::LeftOutList;
+
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// The archive is not one, is cut off, or was changed. Nothing of the daemon was touched.
+    #[error("The archive cannot be used: {reason}; nothing was changed")]
+    Archive { reason: String },
+    #[error(
+        "The archive has format {found}, this program reads up to {known}; restore it with a newer program; nothing was changed"
+    )]
+    NewerFormat { found: u32, known: u32 },
+    #[error("The passphrase does not open the secrets of this archive; nothing was changed")]
+    WrongPassphrase,
+    #[error("This archive holds no secrets, so there is nothing that a passphrase could open; leave it out")]
+    NoSecrets,
+    #[error("The passphrase must have at least {minimum} characters")]
+    ShortPassphrase { minimum: usize },
+    #[error("The passphrase does not arrive in a readable form")]
+    MalformedPassphrase,
+    #[error("A backup or a restore is under way; try again when it is done")]
+    Busy,
+    #[error("Another backup is being uploaded; try again when it is there")]
+    Uploading,
+    #[error(
+        "{} files or folders cannot be read and would be missing in the backup: {left_out}; let the daemon read them or remove them, or leave them out with --allow-incomplete (`allow_incomplete` of a request)",
+        .left_out.total
+    )]
+    Incomplete { left_out: LeftOutList },
+    #[error("The daemon cannot be brought to rest for a restore: {reason}")]
+    NotAtRest { reason: String },
+    /// They share the database, not the process that comes to rest.
+    #[error(
+        "Other daemons work on this database ({count}) and are not brought to rest by a restore; stop them, restore again, then start them; nothing was changed"
+    )]
+    OtherDaemons { count: u64 },
+    /// The database was replaced, what comes after it failed.
+    #[error(
+        "The database was restored, but its files and secrets did not follow; restart the daemon, which finishes it"
+    )]
+    Unfinished { source: Box<BackupError> },
+    /// Somebody removed what waited to be put in place.
+    #[error(
+        "The database was restored, but the files that waited in {} are gone; remove restore.json beside it to go on with the files as they are, then restore the archive again",
+        .folder.display()
+    )]
+    FilesGone { folder: PathBuf },
+    #[error("Reading or writing {what} failed; check the disk's space and permissions")]
+    Files { what: String, source: io::Error },
+    /// Space is the owner's to make, so this is no failure of the daemon's.
+    #[error("There is no space left for {what}; free some on the disk of the data directory, then try again")]
+    DiskFull { what: String, source: io::Error },
+    #[error("The secrets cannot be sealed: {reason}")]
+    Sealing { reason: String },
+    #[error("The work ended unexpectedly; the daemon's log says why")]
+    EndedUnexpectedly,
+    #[error("There is no backup of this name; GET /api/backups lists those that are kept")]
+    NotFound,
+    #[error("The name of the backup must be given once more, in `confirm`")]
+    NotConfirmed,
+    #[error("{limit} backups are kept already; delete some that are not needed")]
+    TooMany { limit: usize },
+    #[error(
+        "All backups together may take no more room (`limit_mb` of the backup settings); delete some that are not needed"
+    )]
+    Full,
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// A stored secret cannot be opened.
+    #[error(transparent)]
+    Vault(#[from] VaultError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl BackupError {
+    pub(super) fn archive(reason: impl Into<String>) -> Self {
+        Self::Archive { reason: reason.into() }
+    }
+
+    pub(super) fn files(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull { what, source },
+            _ => Self::Files { what, source },
+        }
+    }
+
+    /// What went wrong while the store wrote to or read from a file of ours.
+    pub(super) fn stream(what: &str, error: StoreError) -> Self {
+        match error {
+            StoreError::Stream { source } => Self::files(what)(io::Error::new(source.kind(), source)),
+            other => Self::Store(other),
+        }
+    }
+}
+
+impl DomainError for BackupError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Archive { .. }
+            | Self::NewerFormat { .. }
+            | Self::WrongPassphrase
+            | Self::NoSecrets
+            | Self::ShortPassphrase { .. }
+            | Self::MalformedPassphrase => ErrorKind::Invalid(Vec::new()),
+            Self::NotConfirmed => ErrorKind::Invalid(vec![FieldProblem {
+                field: "confirm".to_owned(),
+                message: "must be the name of the backup".to_owned(),
+            }]),
+            Self::NotFound => ErrorKind::NotFound,
+            Self::Busy
+            | Self::Uploading
+            | Self::OtherDaemons { .. }
+            | Self::Incomplete { .. }
+            | Self::TooMany { .. }
+            | Self::Full => ErrorKind::Conflict,
+            Self::Settings(error) => error.kind(),
+            Self::NotAtRest { .. } | Self::DiskFull { .. } => ErrorKind::Unavailable,
+            Self::EndedUnexpectedly
+            | Self::Unfinished { .. }
+            | Self::FilesGone { .. }
+            | Self::Sealing { .. }
+            | Self::Files { .. } => ErrorKind::Internal,
+            Self::Store(StoreError::Dump { .. }) => ErrorKind::Invalid(Vec::new()),
+            Self::Vault(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Archive { .. } => "bad_archive",
+            Self::NewerFormat { .. } => "newer_format",
+            Self::WrongPassphrase => "wrong_passphrase",
+            Self::NoSecrets => "no_secrets",
+            Self::ShortPassphrase { .. } => "short_passphrase",
+            Self::MalformedPassphrase => "malformed_passphrase",
+            Self::NotFound => "not_found",
+            Self::NotConfirmed => "invalid_request",
+            Self::TooMany { .. } => "too_many_backups",
+            Self::Full => "backups_full",
+            Self::Settings(error) => error.code(),
+            Self::Busy | Self::Uploading => "busy",
+            Self::Incomplete { .. } => "incomplete",
+            Self::OtherDaemons { .. } => "other_daemons",
+            Self::NotAtRest { .. } => "not_at_rest",
+            Self::DiskFull { .. } => "disk_full",
+            Self::EndedUnexpectedly
+            | Self::Unfinished { .. }
+            | Self::FilesGone { .. }
+            | Self::Sealing { .. }
+            | Self::Files { .. } => "internal_error",
+            Self::Store(StoreError::Dump { .. }) => "bad_archive",
+            Self::Vault(error) => error.code(),
+            Self::Store(error) => error.code(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_said_to_be_full() {
+        for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
+            let stream = StoreError::Stream { source: Arc::new(io::Error::from(kind)) };
+            for error in [BackupError::files("the dump")(kind.into()), BackupError::stream("the dump", stream)] {
+                assert_eq!((error.kind(), error.code()), (ErrorKind::Unavailable, "disk_full"));
+                assert!(error.to_string().starts_with("There is no space left for the dump"), "{error}");
+            }
+        }
+        let other = BackupError::files("the dump")(io::ErrorKind::PermissionDenied.into());
+        assert_eq!(other.kind(), ErrorKind::Internal);
+    }
+}

@@ -1,0 +1,142 @@
+//! The folder: which archives are in it. An archive says itself what it is, so nothing is kept beside it that could be
+//! lost or disagree. The store's copies from before migrations lie there, too, and are none of them.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use agentd_base::Timestamp;
+use agentd_core::runtime::DataDir;
+use rustix::fs::OFlags;
+
+use crate::backup::archive::read_manifest;
+use crate::backup::error::BackupError;
+use crate::backup::model::Manifest;
+
+const ENDING: &str = ".tar.gz";
+/// Of those that somebody put there by hand, so many are looked at.
+const MOST_LISTED: usize = 200;
+/// Begins the names of those that the daemon made by itself.
+const DAILY: &str = "daily-";
+
+/// An archive that is kept.
+#[derive(Debug, Clone)]
+pub struct KeptArchive {
+    pub name: String,
+    pub size_bytes: u64,
+    pub manifest: Manifest,
+}
+
+impl KeptArchive {
+    /// Whether the schedule made it.
+    #[must_use]
+    pub fn is_daily(&self) -> bool {
+        self.name.starts_with(DAILY)
+    }
+
+    pub(crate) fn daily_name(time: Timestamp, suffix: &str) -> String {
+        name_of(DAILY, time, suffix)
+    }
+
+    pub(crate) fn made_name(time: Timestamp, suffix: &str) -> String {
+        name_of("backup-", time, suffix)
+    }
+
+    pub(crate) fn uploaded_name(time: Timestamp, suffix: &str) -> String {
+        name_of("upload-", time, suffix)
+    }
+}
+
+/// To the second; what is made in the same one differs in its suffix.
+fn name_of(kind: &str, time: Timestamp, suffix: &str) -> String {
+    let time: String = time.to_string().chars().take(19).map(|c| if c == ':' { '-' } else { c }).collect();
+    format!("{kind}{time}-{suffix}{ENDING}")
+}
+
+/// Whether a name can be that of an archive in the folder, and leads nowhere else.
+fn is_archive_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    name.len() <= 120 && name.ends_with(ENDING) && !name.starts_with('.') && name.bytes().all(is_plain)
+}
+
+/// Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct KeptFolder(PathBuf);
+
+impl KeptFolder {
+    /// # Errors
+    /// The folder cannot be made.
+    pub(crate) fn open(data_dir: &DataDir) -> Result<Self, BackupError> {
+        let folder = data_dir.backups();
+        data_dir.make_folder(&folder).map_err(BackupError::files("the folder of backups"))?;
+        Ok(Self(folder))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Every archive, the newest first. Blocks.
+    pub(crate) fn list(&self) -> Result<Vec<KeptArchive>, BackupError> {
+        let entries = fs::read_dir(&self.0).map_err(BackupError::files("the folder of backups"))?;
+        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let archives = names.filter(|name| is_archive_name(name)).filter_map(|name| match self.find(&name) {
+            Ok((found, _)) => Some(found),
+            Err(error) => {
+                tracing::debug!(name, %error, "a file among the backups is none");
+                None
+            }
+        });
+        let mut found: Vec<KeptArchive> = archives.take(MOST_LISTED).collect();
+        found.sort_by(|a, b| (b.manifest.created_at, &b.name).cmp(&(a.manifest.created_at, &a.name)));
+        Ok(found)
+    }
+
+    /// One archive, open at its beginning. Blocks.
+    pub(crate) fn find(&self, name: &str) -> Result<(KeptArchive, File), BackupError> {
+        let missing = || BackupError::NotFound;
+        if !is_archive_name(name) {
+            return Err(missing());
+        }
+        let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or_default();
+        let opened = OpenOptions::new().read(true).custom_flags(flags).open(self.0.join(name));
+        let mut file = opened.map_err(|_| missing())?;
+        let metadata = file.metadata().map_err(|_| missing())?;
+        if !metadata.is_file() {
+            return Err(missing());
+        }
+        let manifest = read_manifest(&file)?;
+        file.rewind().map_err(BackupError::files("the backup"))?;
+        Ok((KeptArchive { name: name.to_owned(), size_bytes: metadata.len(), manifest }, file))
+    }
+
+    /// Blocks.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), BackupError> {
+        self.find(name)?;
+        match fs::remove_file(self.0.join(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(BackupError::NotFound),
+            outcome => outcome.map_err(BackupError::files("the backup")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_leads_nowhere_else() {
+        let time = Timestamp::parse("2026-01-05T09:00:00.123Z").unwrap();
+        assert_eq!(KeptArchive::made_name(time, "abc"), "backup-2026-01-05T09-00-00-abc.tar.gz");
+        for name in [&KeptArchive::daily_name(time, "x"), &KeptArchive::uploaded_name(time, "x"), "my_own.tar.gz"] {
+            assert!(is_archive_name(name), "{name}");
+        }
+        let long = format!("{}.tar.gz", "x".repeat(200));
+        for name in
+            ["", "x", "../x.tar.gz", "a/b.tar.gz", ".x.tar.gz", "x.tar.gz.partial", "ü.tar.gz", "a\0.tar.gz", &long]
+        {
+            assert!(!is_archive_name(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! `/api/backups`, and what the command line asks over the private socket.
+
+mod archives;
+mod local;
+mod restore;
+mod views;
+
+use std::sync::Arc;
+
+use agentd_core::settings::PartialObject;
+use agentd_web::{ApiError, ApiRouter, Json, Routes, routes};
+use axum::extract::State;
+
+use super::backups::Backups;
+use super::settings::{BackupPatch, BackupSettings};
+pub use local::{ALLOW_INCOMPLETE_HEADER, LEFT_OUT_HEADER, PASSPHRASE_HEADER, local_routes};
+
+type Answer<T> = Result<Json<T>, ApiError>;
+
+/// Every route of the domain, with its access rule. Who only reads is not told of backups: one holds everything.
+#[must_use]
+pub fn routes() -> Routes<Backups> {
+    let full_scope = ApiRouter::new()
+        .routes(routes!(archives::list_backups))
+        .routes(routes!(archives::create_backup))
+        .routes(routes!(archives::download_backup).accept_tickets())
+        .routes(routes!(archives::delete_backup))
+        .routes(routes!(restore::restore_backup).require_recent_password())
+        .routes(routes!(restore::get_backup_work));
+    let settings = ApiRouter::new().routes(routes!(get_backup_settings)).routes(routes!(update_backup_settings));
+    let uploads = ApiRouter::new().routes(routes!(archives::upload_backup));
+    Routes::new().full_scope(full_scope).full_scope_stream(uploads).protected(settings)
+}
+
+/// When backups are made by themselves, and how much room they may take
+#[utoipa::path(get, path = "/api/settings/backup", tag = "settings", responses((status = 200, body = BackupSettings)))]
+async fn get_backup_settings(State(backups): State<Backups>) -> Answer<Arc<BackupSettings>> {
+    Ok(Json(backups.all_settings().get().await?))
+}
+
+/// Changes when backups are made by themselves, and how much room they may take
+///
+/// Takes any of the fields and answers the whole category, in force from now on. A field that is not known is refused.
+#[utoipa::path(put, path = "/api/settings/backup", tag = "settings", request_body = BackupPatch,
+    responses((status = 200, body = BackupSettings)))]
+async fn update_backup_settings(
+    State(backups): State<Backups>,
+    Json(change): Json<PartialObject>,
+) -> Answer<Arc<BackupSettings>> {
+    Ok(Json(backups.all_settings().update(change).await?))
+}

@@ -1,0 +1,384 @@
+//! Making a backup and restoring one.
+
+mod interrupted;
+mod secrets;
+mod threads;
+
+use std::collections::HashSet;
+use std::io::{self, Seek};
+use std::path::Path;
+use std::sync::Arc;
+
+use agentd_base::id::IdGenerator;
+use agentd_base::{Clock, Entropy, Secret, Timestamp};
+use agentd_core::runtime::{AppContext, DataDir, FileLock, ValidateRestored};
+use agentd_core::vault::Vault;
+use agentd_store::{Db, StoreError, Tx};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::{Stream, StreamExt};
+use tokio::io::AsyncSeekExt;
+
+use super::archive::{self, Source, Unpacked, pipe};
+use super::error::BackupError;
+use super::journal::{Leftover, SealedSecret, Waiting, find_leftover, has_traces};
+use super::kept::KeptFolder;
+use super::model::{DATABASE, FORMAT, FORMAT_VERSION, LeftOut, Manifest, RestoreReport, SecretName};
+use super::sealing;
+pub use interrupted::WhileBusy;
+pub(super) use threads::{STALLED_AFTER, blocking};
+use threads::{unpack, write};
+
+/// The table that never travels in a dump; its rows are sealed with the data directory's own key.
+const SECRETS_TABLE: &str = "secrets";
+/// Where the mark of an own database would stand in the vault.
+const MARK: (&str, &str) = ("backup", "database");
+
+/// Held by whoever works on backups, among all that share the data directory.
+pub(super) type Turn = Arc<FileLock>;
+
+/// What becomes of a backup that cannot read everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unreadable {
+    Refuse,
+    LeaveOut,
+}
+
+/// A backup that has begun.
+#[derive(Debug)]
+pub struct NewArchive<S> {
+    pub left_out: LeftOut,
+    /// The archive. It ends with an error where it came to nothing.
+    pub stream: S,
+}
+
+/// Brings the daemon to rest.
+pub trait Quiesce: Send + Sync {
+    /// Makes the daemon unready and waits until nothing works on the data any more. It is ready
+    /// again when the answer is dropped.
+    fn quiesce(&self) -> BoxFuture<'_, Result<Box<dyn Send + Sync>, String>>;
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Backup {
+    db: Db,
+    clock: Clock,
+    ids: IdGenerator,
+    entropy: Entropy,
+    data_dir: Arc<DataDir>,
+    vault: Vault,
+    quiesce: Arc<dyn Quiesce>,
+    validators: RestoreValidators,
+}
+
+/// What a restored database must pass before it is the daemon's.
+pub type RestoreValidators = Arc<[Box<dyn ValidateRestored>]>;
+
+impl std::fmt::Debug for Backup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Backup").finish_non_exhaustive()
+    }
+}
+
+impl Backup {
+    #[must_use]
+    pub fn new(context: &AppContext, vault: Vault, quiesce: Arc<dyn Quiesce>, validators: RestoreValidators) -> Self {
+        Self {
+            db: context.db.clone(),
+            clock: context.clock.clone(),
+            ids: context.ids.clone(),
+            entropy: context.entropy.clone(),
+            data_dir: Arc::clone(&context.data_dir),
+            vault,
+            quiesce,
+            validators,
+        }
+    }
+
+    /// Begins a backup. What is answered streams the archive; an error in it means that the
+    /// archive is useless. Work goes on meanwhile: the database is as it was at this moment, files
+    /// are as they are when their turn comes.
+    ///
+    /// # Errors
+    /// Another one runs, the passphrase is too short, the database cannot be read, or a file
+    /// cannot and nobody said that it may be left out.
+    pub async fn create(
+        &self,
+        passphrase: Option<Secret>,
+        unreadable: Unreadable,
+    ) -> Result<NewArchive<impl Stream<Item = io::Result<Bytes>> + Send + use<>>, BackupError> {
+        sealing::check_length(passphrase.as_ref())?;
+        self.create_in_turn(Arc::new(self.begin()?), passphrase, unreadable).await
+    }
+
+    pub(super) async fn create_in_turn(
+        &self,
+        turn: Turn,
+        passphrase: Option<Secret>,
+        unreadable: Unreadable,
+    ) -> Result<NewArchive<impl Stream<Item = io::Result<Bytes>> + Send + use<>>, BackupError> {
+        let root = self.data_dir.root().to_path_buf();
+        // Before anything is written, so that it can be said instead.
+        let looked_over = root.clone();
+        let looking = move || archive::survey(&looked_over).map_err(BackupError::files("the folders"));
+        let left_out = blocking(looking).await?;
+        if unreadable == Unreadable::Refuse && left_out.unreadable.total > 0 {
+            return Err(BackupError::Incomplete { left_out: left_out.unreadable });
+        }
+        let names = self.secret_names().await?;
+        let secrets = match passphrase {
+            None => None,
+            Some(passphrase) => {
+                let (secrets, entropy) = (self.known_secrets(&names).await?, self.entropy.clone());
+                Some(blocking(move || sealing::seal(&secrets, &passphrase, &entropy)).await?)
+            }
+        };
+        let (database, hash) = self.dump(&root).await?;
+        let source = Source {
+            manifest: Manifest {
+                format: FORMAT.to_owned(),
+                format_version: FORMAT_VERSION,
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                created_at: self.clock.now(),
+                database: self.db.dialect().name().to_owned(),
+                has_secrets: secrets.is_some(),
+                secrets: names,
+                left_out: left_out.clone(),
+                database_mark: Some(hex::encode(self.vault.seal(MARK.0, MARK.1, &hash))),
+            },
+            database,
+            secrets,
+            contents: archive::tempfile_in(&root)?,
+            root,
+            may_be_incomplete: unreadable == Unreadable::LeaveOut,
+        };
+        let (sink, chunks) = pipe();
+        tokio::task::spawn_blocking(move || write(source, sink));
+        let stream = chunks.map(move |chunk| {
+            // The turn ends with the stream.
+            let _turn = &turn;
+            chunk
+        });
+        Ok(NewArchive { left_out, stream })
+    }
+
+    /// Replaces everything by what the archive holds. It is read to its end and checked before
+    /// anything changes.
+    ///
+    /// # Errors
+    /// The archive is not whole, is of a newer format, or the passphrase is wrong: then nothing was
+    /// changed. Or the disk or the database fails: then the next start decides which state stands.
+    pub async fn restore<S, E>(&self, archive: S, passphrase: Option<Secret>) -> Result<RestoreReport, BackupError>
+    where
+        S: Stream<Item = Result<Bytes, E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+    {
+        let this = self.clone();
+        // It runs to its end, even if the client goes away: a part of an archive is noticed and
+        // removed, a whole one is restored.
+        let restoring = tokio::spawn(async move {
+            // Held until nothing of the restore waits any more.
+            let _turn = this.begin()?;
+            this.settle_work().await;
+            this.restore_in_turn(archive, passphrase).await
+        });
+        restoring.await.unwrap_or_else(|_| {
+            Err(BackupError::NotAtRest { reason: "the restore ended unexpectedly; restart the daemon".to_owned() })
+        })
+    }
+
+    pub(super) async fn restore_in_turn<S, E>(
+        &self,
+        archive: S,
+        passphrase: Option<Secret>,
+    ) -> Result<RestoreReport, BackupError>
+    where
+        S: Stream<Item = Result<Bytes, E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+    {
+        self.require_alone().await?;
+        let waiting = Waiting::create(&self.data_dir, &self.ids.next_ulid())?;
+        let unpacked = match unpack(archive, &waiting.path()).await {
+            Ok(unpacked) => unpacked,
+            Err(error) => {
+                blocking(move || waiting.remove()).await?;
+                return Err(error);
+            }
+        };
+        match self.replace(&waiting, unpacked, passphrase).await {
+            Ok(report) => self.forget(waiting).await.map(|()| report),
+            Err(error) => self.give_up(waiting, error).await,
+        }
+    }
+
+    async fn replace(
+        &self,
+        waiting: &Waiting,
+        unpacked: Unpacked,
+        passphrase: Option<Secret>,
+    ) -> Result<RestoreReport, BackupError> {
+        let Unpacked { summary, secrets } = unpacked;
+        let kept = match (secrets, passphrase) {
+            (None, Some(_)) => return Err(BackupError::NoSecrets),
+            (Some(sealed), Some(passphrase)) => blocking(move || sealing::open(&sealed, &passphrase)).await?,
+            // What this daemon already knows need not be entered again, if it goes to where this daemon once sent it.
+            (_, None) if self.is_own(&summary.manifest, waiting).await? => {
+                self.known_secrets(&summary.manifest.secrets).await?
+            }
+            (_, None) => Vec::new(),
+        };
+        let sealed: Vec<SealedSecret> = kept.iter().map(|stored| self.seal(stored)).collect();
+        let present: Vec<SecretName> = kept.into_iter().map(|stored| stored.name).collect();
+        self.upgrade_database(waiting).await?;
+        let at_rest = self.quiesce.quiesce().await.map_err(|reason| BackupError::NotAtRest { reason })?;
+        // One may have started since.
+        self.require_alone().await?;
+        waiting.write_secrets(&sealed)?;
+        let (committed, before) = (waiting.clone(), self.db.database_id().await?);
+        let database_id = before.clone();
+        blocking(move || committed.commit(&database_id)).await?;
+        let dump = waiting.path().join(DATABASE);
+        let mut dump = tokio::fs::File::open(&dump).await.map_err(BackupError::files("the unpacked database"))?;
+        let validators = Arc::clone(&self.validators);
+        let load = self.db.load_validated(&mut dump, async move |tx: &mut Tx| validate(&validators, tx).await);
+        let loaded = match load.await {
+            Ok(loaded) => loaded,
+            // The database may have been replaced without our hearing of it.
+            Err(error) if error.is_unavailable() && !self.db.database_id().await.is_ok_and(|now| now == before) => {
+                std::mem::forget(at_rest);
+                return Err(BackupError::Unfinished { source: Box::new(error.into()) });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if let Err(error) = self.follow_database(waiting).await {
+            // Half of the new state must not be worked on: unready until the next start.
+            std::mem::forget(at_rest);
+            return Err(BackupError::Unfinished { source: Box::new(error) });
+        }
+        drop(at_rest);
+        let known: HashSet<&SecretName> = present.iter().collect();
+        let missing = summary.manifest.secrets.iter().filter(|name| !known.contains(name)).cloned().collect();
+        Ok(RestoreReport {
+            created_at: summary.manifest.created_at,
+            version: summary.manifest.version,
+            database: summary.manifest.database,
+            rows: loaded.rows,
+            files: summary.files,
+            bytes: summary.bytes,
+            secrets_present: present,
+            secrets_missing: missing,
+        })
+    }
+
+    /// Brings the database of an older program's archive to the present schema, while nothing is changed yet.
+    async fn upgrade_database(&self, waiting: &Waiting) -> Result<(), BackupError> {
+        const WHAT: &str = "the database of an older program";
+        let folder = waiting.path();
+        let (dump, upgraded, scratch) = (folder.join(DATABASE), folder.join("upgraded"), folder.join("scratch"));
+        let mut source = tokio::fs::File::open(&dump).await.map_err(BackupError::files("the unpacked database"))?;
+        let mut sink = tokio::fs::File::create(&upgraded).await.map_err(BackupError::files(WHAT))?;
+        let was_needed = self.db.upgrade_dump(&mut source, &mut sink, &scratch).await;
+        if !was_needed.map_err(|error| BackupError::stream(WHAT, error))? {
+            return Ok(());
+        }
+        let replace = move || std::fs::rename(upgraded, dump).and_then(|()| std::fs::remove_dir_all(scratch));
+        blocking(move || replace().map_err(BackupError::files(WHAT))).await
+    }
+
+    /// A restore that is done.
+    async fn forget(&self, waiting: Waiting) -> Result<(), BackupError> {
+        self.note_work(KeptFolder::note_finished_restore).await;
+        blocking(move || waiting.remove()).await
+    }
+
+    /// For whoever holds the turn: what others began is over, unless this process is to be started again to finish it.
+    async fn settle_work(&self) {
+        if !has_traces(&self.data_dir) {
+            self.note_work(|folder, now| folder.settle(now).map(|_| ())).await;
+        }
+    }
+
+    /// Nothing but what is shown of it suffers where the disk is full.
+    async fn note_work(&self, note: impl FnOnce(&KeptFolder, Timestamp) -> Result<(), BackupError> + Send + 'static) {
+        let (data_dir, now) = (Arc::clone(&self.data_dir), self.clock.now());
+        if let Err(error) = blocking(move || note(&KeptFolder::open(&data_dir)?, now)).await {
+            tracing::error!(%error, "what became of a backup could not be written");
+        }
+    }
+
+    /// After a failure: if the database was replaced, the journal stays for the next try or start.
+    async fn give_up(&self, waiting: Waiting, error: BackupError) -> Result<RestoreReport, BackupError> {
+        let is_untouched = match self.db.database_id().await {
+            Ok(now) => !matches!(find_leftover(&self.data_dir, &now)?, Leftover::ToFinish(_)),
+            Err(_) => false,
+        };
+        if is_untouched {
+            blocking(move || waiting.remove()).await?;
+        }
+        Err(error)
+    }
+
+    /// What comes after the database was replaced; may be repeated.
+    async fn follow_database(&self, waiting: &Waiting) -> Result<(), BackupError> {
+        let mut secrets = Vec::new();
+        for SealedSecret { name: SecretName { scope, name }, sealed } in waiting.read_secrets()? {
+            let secret = self.vault.unseal(&scope, &name, &sealed)?;
+            secrets.push((scope, name, secret));
+        }
+        let vault = self.vault.clone();
+        let keep = async move |tx: &mut Tx| {
+            for (scope, name, secret) in &secrets {
+                vault.put(tx, scope, name, secret).await?;
+            }
+            Ok(())
+        };
+        self.db.write::<_, StoreError, _>(keep).await?;
+        waiting.put_in_place()
+    }
+
+    /// Another daemon would not come to rest: what it does would be lost with the rows that it works on,
+    /// and nobody would tell its clients.
+    pub(super) async fn require_alone(&self) -> Result<(), BackupError> {
+        match self.db.count_other_daemons().await? {
+            0 => Ok(()),
+            count => Err(BackupError::OtherDaemons { count }),
+        }
+    }
+
+    /// The turn of this daemon among all that share the data directory.
+    pub(super) fn begin(&self) -> Result<FileLock, BackupError> {
+        let taken = FileLock::try_take(&self.data_dir.backup_lock());
+        taken.map_err(BackupError::files("the backup lock"))?.ok_or(BackupError::Busy)
+    }
+
+    /// The dump in a file without a name, at its beginning, and its hash.
+    async fn dump(&self, folder: &Path) -> Result<(std::fs::File, Secret), BackupError> {
+        let failed = || BackupError::files("the dump of the database");
+        let mut file = tokio::fs::File::from_std(archive::tempfile_in(folder)?);
+        let dumped = self.db.dump(&mut file, &[SECRETS_TABLE]).await;
+        dumped.map_err(|error| BackupError::stream("the dump of the database", error))?;
+        file.rewind().await.map_err(failed())?;
+        let mut file = file.into_std().await;
+        let hashing = move || {
+            let hash = archive::sha256_of(&file)?;
+            file.rewind()?;
+            Ok((file, Secret::new(hash)))
+        };
+        blocking(move || hashing().map_err(BackupError::files("the dump of the database"))).await
+    }
+}
+
+/// Rows that the database takes may still be none that this program would have written.
+async fn validate(validators: &RestoreValidators, tx: &mut Tx) -> Result<(), StoreError> {
+    for validate in validators.iter() {
+        let fault = match validate.validate(tx).await {
+            Err(error @ StoreError::Column { .. }) => Some(error.to_string()),
+            answer => answer?,
+        };
+        if let Some(fault) = fault {
+            return Err(StoreError::Dump { reason: format!("{fault}; nothing was changed") });
+        }
+    }
+    Ok(())
+}

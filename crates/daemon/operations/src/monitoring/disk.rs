@@ -1,0 +1,65 @@
+//! Whether the disk that holds what the daemon keeps takes more.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use agentd_base::{ComponentHealth, HealthCheck, HealthStatus};
+use agentd_core::runtime::DataDir;
+use agentd_sandbox::folder::Space;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::probe::{DATABASE_ID, DatabaseCheck};
+
+/// The database with the disk: a full one is the end of both. Readiness asks the database alone, since the daemon
+/// serves while only the last of the disk is left.
+#[derive(Debug, Clone)]
+pub(super) struct StorageCheck {
+    database: DatabaseCheck,
+    /// The folder that all workspaces are in, and where it will be.
+    folders: [PathBuf; 2],
+}
+
+impl StorageCheck {
+    pub(super) fn new(database: DatabaseCheck, data_dir: &DataDir) -> Self {
+        Self { database, folders: [data_dir.agents(), data_dir.root().to_path_buf()] }
+    }
+
+    async fn disk(&self) -> ComponentHealth {
+        let [workspaces, root] = self.folders.clone();
+        let look = move || {
+            let folder = File::open(workspaces).or_else(|_| File::open(root))?;
+            Space::at(folder).map_err(std::io::Error::from)
+        };
+        match tokio::task::spawn_blocking(look).await {
+            Ok(Ok(space)) => space.shortage().map_or_else(ComponentHealth::healthy, |shortage| {
+                ComponentHealth::degraded(format!(
+                    "Nothing more is written into workspaces: {shortage}; make room on the disk that holds the data directory"
+                ))
+            }),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "what the disk has left is not known");
+                ComponentHealth::degraded("What the disk has left is not known now; the daemon's log says why")
+            }
+            Err(_) => ComponentHealth::degraded("What the disk has left is not known now"),
+        }
+    }
+}
+
+impl HealthCheck for StorageCheck {
+    fn id(&self) -> &'static str {
+        DATABASE_ID
+    }
+
+    fn name(&self) -> &'static str {
+        self.database.name()
+    }
+
+    fn check(&self) -> BoxFuture<'_, ComponentHealth> {
+        async {
+            let database = self.database.check().await;
+            if database.status == HealthStatus::Healthy { self.disk().await } else { database }
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,103 @@
+//! Why the daemon is not ready, or a figure cannot be had.
+
+use agentd_base::{DomainError, ErrorKind, FieldProblem};
+use agentd_core::auth::AuthError;
+use agentd_core::settings::SettingsError;
+use agentd_engine::agents::AgentError;
+use agentd_engine::providers::ProviderError;
+use agentd_store::StoreError;
+
+use super::readiness::Phase;
+
+/// Why a figure cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum MonitoringError {
+    #[error("there is no component `{id}`; the components are {known}")]
+    UnknownComponent { id: String, known: String },
+    #[error("the request is not valid")]
+    Invalid(Vec<FieldProblem>),
+    #[error(transparent)]
+    Agents(#[from] AgentError),
+    #[error(transparent)]
+    Auth(#[from] AuthError),
+    #[error(transparent)]
+    Providers(#[from] ProviderError),
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl MonitoringError {
+    pub(super) fn field(field: &str, message: impl Into<String>) -> Self {
+        Self::Invalid(vec![FieldProblem { field: field.to_owned(), message: message.into() }])
+    }
+}
+
+impl DomainError for MonitoringError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::UnknownComponent { .. } => ErrorKind::NotFound,
+            Self::Invalid(problems) => ErrorKind::Invalid(problems.clone()),
+            Self::Agents(error) => error.kind(),
+            Self::Auth(error) => error.kind(),
+            Self::Providers(error) => error.kind(),
+            Self::Settings(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::UnknownComponent { .. } => "component_not_found",
+            Self::Invalid(_) => "invalid_request",
+            Self::Agents(error) => error.code(),
+            Self::Auth(error) => error.code(),
+            Self::Providers(error) => error.code(),
+            Self::Settings(error) => error.code(),
+            Self::Store(error) => error.code(),
+        }
+    }
+}
+
+/// Answered as 503. `Display` says what it waits for and what a person can do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotReady {
+    #[error("The daemon is starting or migrating its database; it gets ready by itself")]
+    Starting,
+    #[error("The daemon is going down: replies under way are brought to their end, nothing new is taken")]
+    Draining,
+    #[error("The daemon is restoring a backup; it is ready again when that is done")]
+    Restoring,
+    /// A component that the daemon cannot serve without.
+    #[error("{message}")]
+    Component { code: &'static str, message: String },
+}
+
+impl NotReady {
+    /// `None` for a phase in which work is taken.
+    #[must_use]
+    pub fn from_phase(phase: Phase) -> Option<Self> {
+        match phase {
+            Phase::Starting => Some(Self::Starting),
+            Phase::Draining => Some(Self::Draining),
+            Phase::Restoring => Some(Self::Restoring),
+            Phase::Ready => None,
+        }
+    }
+}
+
+impl DomainError for NotReady {
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Unavailable
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Draining => "draining",
+            Self::Restoring => "restoring",
+            Self::Component { code, .. } => code,
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The health of the components.
+
+use std::time::Duration;
+
+use agentd_base::{ComponentHealth, HealthStatus, Timestamp};
+use agentd_core::runtime::Recorded;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// From how many requests on a share of failures says something.
+const ENOUGH_REQUESTS: u64 = 20;
+/// Shares of requests that fail with a 5xx.
+const DEGRADED_REQUESTS: f64 = 0.05;
+const UNHEALTHY_REQUESTS: f64 = 0.5;
+/// A worker that failed so often in a row keeps failing.
+const KEEPS_FAILING: u64 = 3;
+
+/// How a component does.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct ComponentView {
+    /// `api`, `db`, `workers`, `memory` or `ai`
+    #[schema(example = "db")]
+    pub id: &'static str,
+    pub name: &'static str,
+    pub status: HealthStatus,
+    /// Last measured value in milliseconds: for `api` and `ai` the 95th percentile of the requests or model calls of five
+    /// minutes, for the others the duration of the check. 0 before the first measurement.
+    pub latency: f64,
+    /// What is wrong and what to do, or why the status is `unknown`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = String)]
+    pub message: Option<String>,
+    pub last_check: Timestamp,
+}
+
+/// Answer of `GET /api/monitoring/health`.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct ComponentsView {
+    /// The worst of the components. One that is `unknown` does not count.
+    pub overall: HealthStatus,
+    /// In seconds.
+    pub uptime: u64,
+    pub version: &'static str,
+    pub components: Vec<ComponentView>,
+    pub last_check: Timestamp,
+}
+
+/// The worst of them; what is not known does not count.
+pub(crate) fn worst(statuses: impl IntoIterator<Item = HealthStatus>) -> HealthStatus {
+    let rank = |status: &HealthStatus| match status {
+        HealthStatus::Unknown => 0,
+        HealthStatus::Healthy => 1,
+        HealthStatus::Degraded => 2,
+        HealthStatus::Unhealthy => 3,
+    };
+    statuses.into_iter().max_by_key(rank).unwrap_or(HealthStatus::Unknown)
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a share")]
+pub(crate) fn error_rate(recorded: &Recorded) -> Option<f64> {
+    let count = recorded.latency.count();
+    (count > 0).then(|| recorded.errors.min(count) as f64 / count as f64)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// By what was answered lately.
+pub(crate) fn of_requests(recorded: &Recorded) -> ComponentHealth {
+    let rate = error_rate(recorded).filter(|_| recorded.latency.count() >= ENOUGH_REQUESTS).unwrap_or(0.0);
+    let failed = || {
+        let share = percent(rate);
+        format!("{share} of the requests of the last five minutes failed inside the daemon; its log says why")
+    };
+    if rate >= UNHEALTHY_REQUESTS {
+        ComponentHealth::unhealthy(failed())
+    } else if rate >= DEGRADED_REQUESTS {
+        ComponentHealth::degraded(failed())
+    } else {
+        ComponentHealth::healthy()
+    }
+}
+
+/// By the calls of models lately: `None` without any.
+pub(crate) fn of_calls(calls: &[(String, Recorded)]) -> Option<ComponentHealth> {
+    let mut all = Recorded::default();
+    calls.iter().for_each(|(_, recorded)| all.merge(recorded));
+    let rate = error_rate(&all)?;
+    if all.errors == 0 {
+        return Some(ComponentHealth::healthy());
+    }
+    let failing = calls.iter().filter(|(_, recorded)| recorded.errors > 0);
+    let failing: Vec<String> =
+        failing.map(|(provider, recorded)| format!("{provider} ({} failed)", recorded.errors)).collect();
+    let share = percent(rate);
+    let message = format!(
+        "{share} of the calls of the last five minutes failed: {}; GET /api/providers says why",
+        failing.join(", ")
+    );
+    Some(if all.errors >= all.latency.count() {
+        ComponentHealth::unhealthy(message)
+    } else {
+        ComponentHealth::degraded(message)
+    })
+}
+
+/// What is known of a worker.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WorkerState {
+    pub(crate) name: &'static str,
+    pub(crate) is_late: bool,
+    pub(crate) failures_in_a_row: u64,
+}
+
+/// Names the workers that are late or keep failing.
+pub(crate) fn of_workers(workers: &[WorkerState]) -> ComponentHealth {
+    let late = workers.iter().filter(|worker| worker.is_late).map(|worker| format!("{} is late", worker.name));
+    let failing = workers.iter().filter(|worker| worker.failures_in_a_row >= KEEPS_FAILING);
+    let failing = failing.map(|worker| format!("{} failed {} times in a row", worker.name, worker.failures_in_a_row));
+    let wrong: Vec<String> = late.chain(failing).collect();
+    if wrong.is_empty() {
+        return ComponentHealth::healthy();
+    }
+    ComponentHealth::degraded(format!("{}; the daemon's log says why", wrong.join(", ")))
+}
+
+/// As milliseconds on the wire.
+pub(crate) fn millis(elapsed: Duration) -> f64 {
+    (elapsed.as_secs_f64() * 1e6).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use agentd_core::runtime::{Recorder, Series};
+
+    use super::*;
+
+    fn recorded(count: u64, errors: u64) -> Recorded {
+        let recorder = Recorder::default();
+        for number in 0..count {
+            recorder.record(Series::Turn, "", Duration::from_millis(5), number < errors);
+        }
+        recorder.drain().pop().map(|(_, _, recorded)| recorded).unwrap_or_default()
+    }
+
+    #[test]
+    fn the_worst_counts_and_the_unknown_does_not() {
+        use HealthStatus::{Degraded, Healthy, Unhealthy, Unknown};
+        assert_eq!(worst([Healthy, Unknown]), Healthy);
+        assert_eq!(worst([Healthy, Degraded, Unknown]), Degraded);
+        assert_eq!(worst([Unhealthy, Degraded, Healthy]), Unhealthy);
+        assert_eq!(worst([Unknown]), Unknown);
+    }
+
+    #[test]
+    fn calls_and_requests_are_evaluated_by_the_share_that_failed() {
+        let status =
+            |count, errors| of_calls(&[("openai".to_owned(), recorded(count, errors))]).map(|health| health.status);
+        assert_eq!(status(0, 0), None);
+        assert_eq!(status(3, 0), Some(HealthStatus::Healthy));
+        assert_eq!(status(3, 1), Some(HealthStatus::Degraded));
+        assert_eq!(status(3, 3), Some(HealthStatus::Unhealthy));
+        assert_eq!(of_requests(&recorded(19, 19)).status, HealthStatus::Healthy, "too few to say anything");
+        assert_eq!(of_requests(&recorded(100, 4)).status, HealthStatus::Healthy);
+        assert_eq!(of_requests(&recorded(100, 5)).status, HealthStatus::Degraded);
+        assert_eq!(of_requests(&recorded(100, 50)).status, HealthStatus::Unhealthy);
+    }
+
+    #[test]
+    fn workers_that_are_late_or_keep_failing_are_named() {
+        let worker = |name, is_late, failures_in_a_row| WorkerState { name, is_late, failures_in_a_row };
+        assert_eq!(of_workers(&[worker("a", false, 2)]), ComponentHealth::healthy());
+        let health = of_workers(&[worker("a", true, 0), worker("b", false, 3), worker("c", false, 0)]);
+        assert_eq!(health.status, HealthStatus::Degraded);
+        let message = health.message.unwrap();
+        assert!(message.contains("a is late") && message.contains("b failed 3 times in a row"), "{message}");
+        assert!(!message.contains("c "), "{message}");
+    }
+}

@@ -1,0 +1,165 @@
+//! Asks the critical components how they do, at most once a second, whoever asks and how often.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_base::{Clock, ComponentHealth, HealthCheck, HealthStatus, Timestamp};
+use agentd_core::runtime::is_fresh;
+use agentd_store::{Db, StoreError};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::Mutex;
+
+use super::error::NotReady;
+
+/// A component that takes longer is away.
+const TIME_LIMIT: Duration = Duration::from_secs(2);
+
+type Outcome = Result<(), NotReady>;
+
+pub(super) struct Probe {
+    clock: Clock,
+    checks: Vec<Arc<dyn HealthCheck>>,
+    last: Mutex<Option<(Timestamp, Outcome)>>,
+}
+
+impl Probe {
+    pub(super) fn new(clock: Clock, checks: Vec<Arc<dyn HealthCheck>>) -> Self {
+        Self { clock, checks, last: Mutex::new(None) }
+    }
+
+    /// The state of the critical components. Callers that come while it is being found out wait
+    /// for that one answer.
+    pub(super) async fn outcome(&self) -> Outcome {
+        let mut last = self.last.lock().await;
+        if let Some((then, outcome)) = &*last
+            && is_fresh(*then, self.clock.now())
+        {
+            return outcome.clone();
+        }
+        let outcome = self.ask().await;
+        *last = Some((self.clock.now(), outcome.clone()));
+        outcome
+    }
+
+    /// What was found last, however long ago. Asks nobody.
+    pub(super) fn last_outcome(&self) -> Outcome {
+        match self.last.try_lock() {
+            Ok(last) => last.as_ref().map_or(Ok(()), |(_, outcome)| outcome.clone()),
+            Err(_) => Ok(()),
+        }
+    }
+
+    async fn ask(&self) -> Outcome {
+        for check in self.checks.iter().filter(|check| check.is_critical()) {
+            let health = tokio::time::timeout(TIME_LIMIT, check.check()).await.unwrap_or_else(|_| {
+                ComponentHealth::unhealthy(format!("{} does not answer; it is asked again every second", check.name()))
+            });
+            if health.status == HealthStatus::Unhealthy {
+                let message = health.message.unwrap_or_else(|| format!("{} is away", check.name()));
+                let code = if check.id() == DATABASE_ID { "database_unavailable" } else { "component_unavailable" };
+                return Err(NotReady::Component { code, message });
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) const DATABASE_ID: &str = "db";
+
+/// Whether the database can be read and written, a full disk included.
+#[derive(Debug, Clone)]
+pub(super) struct DatabaseCheck(pub(super) Db);
+
+impl HealthCheck for DatabaseCheck {
+    fn id(&self) -> &'static str {
+        DATABASE_ID
+    }
+
+    fn name(&self) -> &'static str {
+        "Database"
+    }
+
+    fn is_critical(&self) -> bool {
+        true
+    }
+
+    fn check(&self) -> BoxFuture<'_, ComponentHealth> {
+        async {
+            match self.0.check().await {
+                Ok(()) => ComponentHealth::healthy(),
+                Err(error) => ComponentHealth::unhealthy(describe(&error)),
+            }
+        }
+        .boxed()
+    }
+}
+
+/// What the public may read: never an address, a path or a statement.
+fn describe(error: &StoreError) -> String {
+    match error {
+        StoreError::Unavailable { reason, .. } => {
+            format!("The database cannot be used now ({reason}); the daemon is ready again as soon as it can")
+        }
+        StoreError::Closed => "The database is closed; the daemon is going down".to_owned(),
+        _ => "The database refuses to be read or written; the daemon's log says why".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use agentd_base::MockClock;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Switch {
+        is_away: AtomicBool,
+        asked: AtomicUsize,
+    }
+
+    impl HealthCheck for Switch {
+        fn id(&self) -> &'static str {
+            DATABASE_ID
+        }
+
+        fn name(&self) -> &'static str {
+            "Switch"
+        }
+
+        fn is_critical(&self) -> bool {
+            true
+        }
+
+        fn check(&self) -> BoxFuture<'_, ComponentHealth> {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            let is_away = self.is_away.load(Ordering::SeqCst);
+            async move { if is_away { ComponentHealth::unhealthy("gone") } else { ComponentHealth::healthy() } }.boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn asks_once_a_second_and_comes_back_by_itself() {
+        let clock = MockClock::new(Timestamp::from_micros(1_800_000_000_000_000));
+        let switch = Arc::new(Switch::default());
+        let probe = Probe::new(clock.clock(), vec![Arc::clone(&switch) as Arc<dyn HealthCheck>]);
+        for _ in 0..10 {
+            assert_eq!(probe.outcome().await, Ok(()));
+        }
+        assert_eq!(switch.asked.load(Ordering::SeqCst), 1);
+        switch.is_away.store(true, Ordering::SeqCst);
+        clock.advance(Duration::from_secs(1));
+        let gone = NotReady::Component { code: "database_unavailable", message: "gone".to_owned() };
+        assert_eq!(probe.outcome().await, Err(gone.clone()));
+        assert_eq!(probe.last_outcome(), Err(gone));
+        switch.is_away.store(false, Ordering::SeqCst);
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(probe.outcome().await, Ok(()));
+        assert_eq!(switch.asked.load(Ordering::SeqCst), 3);
+        clock.set(Timestamp::from_micros(1_700_000_000_000_000));
+        assert_eq!(probe.outcome().await, Ok(()));
+        assert_eq!(switch.asked.load(Ordering::SeqCst), 4, "a clock set back does not freeze the answer");
+    }
+}

@@ -1,0 +1,210 @@
+//! How the components do.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_base::{ComponentHealth, HealthCheck, HealthStatus, Timestamp};
+use agentd_core::runtime::{Recorded, Series, is_fresh};
+use agentd_engine::providers::{DefaultCheck, ProviderError};
+use agentd_store::StoreError;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::Monitoring;
+use super::performance::{WINDOW, merged};
+use crate::monitoring::error::{MonitoringError, NotReady};
+use crate::monitoring::model::{
+    ComponentView, ComponentsView, VERSION, WorkerState, millis, of_calls, of_requests, of_workers, worst,
+};
+
+/// A component that takes longer is away.
+const TIME_LIMIT: Duration = Duration::from_secs(2);
+/// So is a provider, over a network.
+const PROVIDER_TIME_LIMIT: Duration = Duration::from_secs(10);
+
+/// A component's health, and its latency where one was measured.
+type Found = (ComponentHealth, Option<f64>);
+
+/// Smallest latency that is shown: 0 means that nothing was measured.
+const MIN_LATENCY_MS: f64 = 0.001;
+
+/// What is asked, and what was found last.
+pub(super) struct Components {
+    database: Arc<dyn HealthCheck>,
+    /// Of the domains.
+    checks: Vec<Arc<dyn HealthCheck>>,
+    last: Mutex<Option<ComponentsView>>,
+    /// What the default provider said when it was asked.
+    asked: parking_lot::Mutex<Option<(Timestamp, Found)>>,
+    /// The last measured latency of each component.
+    latencies: parking_lot::Mutex<BTreeMap<&'static str, f64>>,
+}
+
+impl Components {
+    pub(super) fn new(database: Arc<dyn HealthCheck>, checks: Vec<Arc<dyn HealthCheck>>) -> Self {
+        let (asked, latencies) = (parking_lot::Mutex::default(), parking_lot::Mutex::default());
+        Self { database, checks, last: Mutex::new(None), asked, latencies }
+    }
+}
+
+impl Monitoring {
+    /// Every component, at most a second ago.
+    pub async fn components(&self) -> ComponentsView {
+        let mut last = self.components.last.lock().await;
+        if let Some(found) = &*last
+            && is_fresh(found.last_check, self.context.clock.now())
+        {
+            return found.clone();
+        }
+        let found = self.find_components().await;
+        last.insert(found).clone()
+    }
+
+    /// One of them.
+    ///
+    /// # Errors
+    /// `UnknownComponent`.
+    pub async fn component(&self, id: &str) -> Result<ComponentView, MonitoringError> {
+        let components = self.components().await.components;
+        let known = components.iter().map(|component| component.id).collect::<Vec<_>>().join(", ");
+        let found = components.into_iter().find(|component| component.id == id);
+        found.ok_or_else(|| MonitoringError::UnknownComponent { id: id.chars().take(64).collect(), known })
+    }
+
+    /// Asks all of them now, and the default provider for something that costs nothing.
+    ///
+    /// # Errors
+    /// The database is away while the provider is looked for.
+    pub async fn check_components(&self) -> Result<ComponentsView, MonitoringError> {
+        let started = Instant::now();
+        let asked = tokio::time::timeout(PROVIDER_TIME_LIMIT, self.sources.providers.check_default()).await;
+        let elapsed = millis(started.elapsed());
+        let found = match asked {
+            Ok(Ok(check)) => of_default(check, elapsed),
+            Ok(Err(error)) if is_away(&error) => (ComponentHealth::unknown(CANNOT_TELL), None),
+            Ok(Err(error)) => return Err(error.into()),
+            Err(_) => {
+                let message =
+                    "The default provider does not answer within ten seconds; GET /api/providers says which it is";
+                (ComponentHealth::unhealthy(message), Some(elapsed))
+            }
+        };
+        *self.components.asked.lock() = Some((self.context.clock.now(), found));
+        let mut last = self.components.last.lock().await;
+        let found = self.find_components().await;
+        Ok(last.insert(found).clone())
+    }
+
+    async fn find_components(&self) -> ComponentsView {
+        let lately = self.sources.rollups.latencies(self.window().0, &[Series::Requests, Series::ModelCall]).await;
+        let mut components = vec![
+            self.view("api", "API", self.api(&lately)),
+            self.ask(&*self.components.database).await,
+            self.view("workers", "Workers", self.workers()),
+        ];
+        for check in &self.components.checks {
+            components.push(self.ask(&**check).await);
+        }
+        components.push(self.view("ai", "AI providers", self.ai(&lately)));
+        ComponentsView {
+            overall: worst(components.iter().map(|component| component.status)),
+            uptime: self.readiness.uptime().as_secs(),
+            version: VERSION,
+            components,
+            last_check: self.context.clock.now(),
+        }
+    }
+
+    fn view(&self, id: &'static str, name: &'static str, (health, latency): Found) -> ComponentView {
+        let mut latencies = self.components.latencies.lock();
+        if let Some(latency) = latency {
+            latencies.insert(id, latency.max(MIN_LATENCY_MS));
+        }
+        let latency = latencies.get(id).copied();
+        let health = match latency {
+            None if health.status == HealthStatus::Healthy => {
+                ComponentHealth::unknown(format!("The latency of {name} has not been measured yet"))
+            }
+            _ => health,
+        };
+        let (latency, last_check) = (latency.unwrap_or_default(), self.context.clock.now());
+        ComponentView { id, name, status: health.status, latency, message: health.message, last_check }
+    }
+
+    async fn ask(&self, check: &dyn HealthCheck) -> ComponentView {
+        let started = Instant::now();
+        let health = tokio::time::timeout(TIME_LIMIT, check.check()).await.unwrap_or_else(|_| {
+            ComponentHealth::unhealthy(format!("{} does not answer within two seconds", check.name()))
+        });
+        self.view(check.id(), check.name(), (health, Some(millis(started.elapsed()))))
+    }
+
+    fn api(&self, lately: &Lately) -> Found {
+        if let Some(not_ready) = NotReady::from_phase(self.readiness.phase()) {
+            return (ComponentHealth::degraded(not_ready.to_string()), None);
+        }
+        let Ok(lately) = lately else { return (ComponentHealth::unknown(CANNOT_TELL), None) };
+        let requests = of_series(lately, Series::Requests);
+        let recorded = requests.into_iter().next().map(|(_, recorded)| recorded).unwrap_or_default();
+        (of_requests(&recorded), recorded.latency.quantile_ms(0.95))
+    }
+
+    fn workers(&self) -> Found {
+        let now = Instant::now();
+        let states = self.sources.records.all().into_iter().map(|(name, record)| WorkerState {
+            name,
+            is_late: record.is_late(now),
+            failures_in_a_row: record.failures_in_a_row,
+        });
+        let health = of_workers(&states.collect::<Vec<_>>());
+        (health, Some(millis(now.elapsed())))
+    }
+
+    /// By the calls of the last five minutes; without any, by what the default provider said in that time.
+    fn ai(&self, lately: &Lately) -> Found {
+        let Ok(lately) = lately else { return (ComponentHealth::unknown(CANNOT_TELL), None) };
+        let calls = of_series(lately, Series::ModelCall);
+        if let Some(health) = of_calls(&calls) {
+            let mut all = Recorded::default();
+            calls.iter().for_each(|(_, recorded)| all.merge(recorded));
+            return (health, all.latency.quantile_ms(0.95));
+        }
+        let now = self.context.clock.now();
+        match &*self.components.asked.lock() {
+            Some((at, found)) if *at <= now && now.since(*at) < WINDOW => found.clone(),
+            _ => {
+                let message = "No model was called in the last five minutes; POST /api/monitoring/health/check asks the default provider";
+                (ComponentHealth::unknown(message), None)
+            }
+        }
+    }
+}
+
+const CANNOT_TELL: &str = "It cannot be told while the database is away";
+
+type Lately = Result<Vec<agentd_core::rollups::LatencyBucket>, StoreError>;
+
+fn of_series(lately: &[agentd_core::rollups::LatencyBucket], series: Series) -> Vec<(String, Recorded)> {
+    merged(lately.iter().filter(|bucket| bucket.series == series))
+}
+
+fn is_away(error: &ProviderError) -> bool {
+    matches!(agentd_base::DomainError::kind(error), agentd_base::ErrorKind::Unavailable)
+}
+
+/// `elapsed_ms`: how long the check took.
+fn of_default(check: DefaultCheck, elapsed_ms: f64) -> Found {
+    match check {
+        DefaultCheck::Answered { latency, .. } => {
+            (ComponentHealth::healthy(), Some(latency.map_or(elapsed_ms, millis)))
+        }
+        DefaultCheck::Failed { provider, reason } => {
+            (ComponentHealth::unhealthy(format!("{provider} does not answer: {reason}")), Some(elapsed_ms))
+        }
+        DefaultCheck::NoModel(reason) => {
+            let message = format!("No model can answer: {reason}");
+            (ComponentHealth { status: HealthStatus::Unhealthy, message: Some(message) }, Some(elapsed_ms))
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The use cases of monitoring.
+
+mod activity;
+mod analytics;
+mod health;
+mod performance;
+mod tokens;
+mod usage;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use agentd_base::{DomainError, HealthCheck};
+use agentd_core::auth::Auth;
+use agentd_core::rollups::{Rollups, Zoned};
+use agentd_core::runtime::{AppContext, Family, Metrics, Sample, WorkerRecords};
+use agentd_core::settings::Settings;
+use agentd_engine::agents::Agents;
+use agentd_engine::projects::Projects;
+use agentd_engine::providers::Providers;
+use agentd_store::{Db, StoreError};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+
+use super::disk::StorageCheck;
+use super::error::NotReady;
+use super::model::{
+    ApiIndex, DEGRADED, HEALTHY, HealthView, LivenessView, PublicHealthView, QueueDepth, ReadinessView, VERSION,
+};
+use super::probe::{DatabaseCheck, Probe};
+use super::readiness::{Phase, Readiness};
+use super::store;
+use super::system::{SystemProbe, SystemView};
+pub use tokens::TokensPeriod;
+
+/// The domain that knows credentials says whether bootstrap mode is on.
+pub trait ReportsBootstrap: Send + Sync {
+    /// Asks the database once a second at most: everybody may ask for it.
+    ///
+    /// # Errors
+    /// The database is away.
+    fn bootstrap_mode(&self) -> BoxFuture<'_, Result<bool, StoreError>>;
+}
+
+/// A domain with a queue of its own says what waits in it.
+pub trait ReportsQueue: Send + Sync {
+    /// # Errors
+    /// The database is away.
+    fn depth(&self) -> BoxFuture<'_, Result<QueueDepth, StoreError>>;
+}
+
+/// Where figures and the names in them come from.
+#[derive(Clone)]
+pub struct FigureSources {
+    pub settings: Settings,
+    pub rollups: Rollups,
+    pub providers: Providers,
+    pub agents: Agents,
+    pub projects: Projects,
+    pub auth: Auth,
+    pub records: WorkerRecords,
+    pub queues: Vec<Arc<dyn ReportsQueue>>,
+}
+
+impl std::fmt::Debug for FigureSources {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FigureSources").finish_non_exhaustive()
+    }
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Monitoring {
+    context: AppContext,
+    readiness: Readiness,
+    probe: Arc<Probe>,
+    metrics: Arc<Metrics>,
+    bootstrap: Arc<dyn ReportsBootstrap>,
+    sources: Arc<FigureSources>,
+    components: Arc<health::Components>,
+    system: SystemProbe,
+}
+
+impl std::fmt::Debug for Monitoring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Monitoring").field("readiness", &self.readiness).finish_non_exhaustive()
+    }
+}
+
+impl Monitoring {
+    /// `checks` are the domains' own; the database's comes with monitoring.
+    #[must_use]
+    pub fn new(
+        context: &AppContext,
+        readiness: Readiness,
+        bootstrap: Arc<dyn ReportsBootstrap>,
+        mut checks: Vec<Arc<dyn HealthCheck>>,
+        sources: FigureSources,
+    ) -> Self {
+        let database = DatabaseCheck(context.db.clone());
+        let storage = Arc::new(StorageCheck::new(database.clone(), &context.data_dir));
+        let components = Arc::new(health::Components::new(storage, checks.clone()));
+        checks.insert(0, Arc::new(database));
+        let metrics = Arc::new(Metrics::new(context.clock.clone(), context.recorder.clone()));
+        add_queue_depths(&metrics, &context.db);
+        let probe = Arc::new(Probe::new(context.clock.clone(), checks));
+        let system = SystemProbe::new(context.data_dir.root());
+        let (context, sources) = (context.clone(), Arc::new(sources));
+        Self { context, readiness, probe, metrics, bootstrap, sources, components, system }
+    }
+
+    /// Where the domains' figures are registered.
+    #[must_use]
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    #[must_use]
+    pub fn readiness(&self) -> &Readiness {
+        &self.readiness
+    }
+
+    /// The days of the profile's time zone.
+    #[must_use]
+    pub fn zone(&self) -> Zoned {
+        self.sources.rollups.days()
+    }
+
+    /// Says that the process answers, and nothing of anything else.
+    #[must_use]
+    pub fn live(&self) -> LivenessView {
+        LivenessView { status: "alive" }
+    }
+
+    #[must_use]
+    pub fn health(&self) -> HealthView {
+        health_of(&self.readiness, self.probe.last_outcome().is_ok())
+    }
+
+    /// Whether work may be sent here.
+    ///
+    /// # Errors
+    /// What the daemon waits for.
+    pub async fn ready(&self) -> Result<ReadinessView, NotReady> {
+        if let Some(not_ready) = NotReady::from_phase(self.readiness.phase()) {
+            return Err(not_ready);
+        }
+        self.probe.outcome().await?;
+        Ok(ReadinessView { status: "ready" })
+    }
+
+    /// # Errors
+    /// The database is away.
+    pub async fn public_health(&self) -> Result<PublicHealthView, NotReady> {
+        let bootstrap_mode = self.bootstrap.bootstrap_mode().await.map_err(|error| NotReady::Component {
+            code: "database_unavailable",
+            message: match error.kind() {
+                agentd_base::ErrorKind::Unavailable => {
+                    "The database is away, so it cannot be told whether bootstrap mode is on; try again shortly"
+                }
+                _ => "The database refuses to be read; the daemon's log says why",
+            }
+            .to_owned(),
+        })?;
+        Ok(PublicHealthView { status: self.health().status, bootstrap_mode, version: VERSION })
+    }
+
+    #[must_use]
+    pub fn index(&self) -> ApiIndex {
+        ApiIndex {
+            name: "agentd",
+            version: VERSION,
+            links: BTreeMap::from([
+                ("documentation", "/api/docs"),
+                ("health", "/api/health"),
+                ("metrics", "/api/metrics/prometheus"),
+                ("openapi", "/api/openapi.json"),
+                ("ready", "/health/ready"),
+            ]),
+        }
+    }
+
+    /// What the machine does.
+    pub async fn system(&self) -> SystemView {
+        self.system.view(self.readiness.uptime()).await
+    }
+
+    /// The figures in Prometheus' text format, at most a second old.
+    pub async fn scrape(&self) -> Bytes {
+        self.metrics.scrape().await
+    }
+}
+
+pub(super) fn health_of(readiness: &Readiness, is_database_there: bool) -> HealthView {
+    let status = match readiness.phase() {
+        Phase::Ready if is_database_there => HEALTHY,
+        Phase::Ready => DEGRADED,
+        other => other.as_str(),
+    };
+    HealthView { status, version: VERSION, uptime_seconds: readiness.uptime().as_secs() }
+}
+
+fn add_queue_depths(metrics: &Metrics, db: &Db) {
+    let help =
+        "Items of the durable queues that wait (pending), are worked on (leased) or were given up (dead_letter).";
+    let family = Family::gauge("svc_queue_depth", help).by(&["queue", "status"]);
+    metrics.read(family, db, async |db| {
+        let depths = store::list_queue_depths(&mut db.read().await?).await?;
+        Ok(depths.into_iter().map(|(queue, status, items)| Sample::of(vec![queue, status], items)).collect())
+    });
+}
