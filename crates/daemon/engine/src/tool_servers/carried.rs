@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use agentd_store::{Read, StoreError, Tx};
 
+use super::change::{ToolServerChange, ToolServerId};
 use super::error::ToolServerError;
-use super::model::{ToolServer, ToolServerChange, ToolServerId};
+use super::model::ToolServer;
 use super::reach::Reach;
 use super::service::{MAX_SERVERS, ToolServers};
 use super::{names, secrets, store};

@@ -12,10 +12,10 @@ use agentd_net::{GuardedClient, PolicyHandle, Trust};
 use agentd_sandbox::{Ended, RunRequest, SandboxedChild, Tier};
 use url::Url;
 
+use super::change::ToolServerId;
 use super::error::Failure;
 use super::listing::Listing;
 use super::load::{Spec, Way};
-use super::model::ToolServerId;
 use super::reach::StdioReach;
 use crate::code_runner::CodeRunner;
 

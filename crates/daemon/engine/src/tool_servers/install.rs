@@ -9,9 +9,10 @@ use agentd_mcp::catalog::{
 use agentd_store::Recorder;
 use serde_json::{Map, Value};
 
+use super::change::ToolServerChange;
+use super::change::TransportKind;
 use super::error::ToolServerError;
-use super::model::{ToolServer, ToolServerChange};
-use super::reach::TransportKind;
+use super::model::ToolServer;
 use super::service::ToolServers;
 use super::state::ToolServerState;
 

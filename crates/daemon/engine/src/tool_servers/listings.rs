@@ -3,10 +3,10 @@
 use agentd_base::Clock;
 use agentd_store::{Db, Tx};
 
+use super::change::ToolServerId;
 use super::connect::Session;
 use super::listing::Listing;
 use super::load::Spec;
-use super::model::ToolServerId;
 use super::store;
 
 /// Keeps what servers say that they offer.

@@ -9,9 +9,10 @@ use agentd_core::vault::{Vault, hide_url_secrets, is_named_like_a_credential, op
 use agentd_store::Read;
 use parking_lot::Mutex;
 
+use super::change::ToolServerId;
 use super::error::ToolServerError;
 use super::listing::{LeftOut, Listing, OfferedTool};
-use super::model::{ToolServer, ToolServerId};
+use super::model::ToolServer;
 use super::reach::{HttpReach, Reach, StdioReach};
 use super::secrets::{self, Kind};
 use super::store;

@@ -27,6 +27,7 @@
 //! prompts, resources and sampling.
 
 mod carried;
+mod change;
 mod connect;
 mod error;
 mod install;
@@ -50,16 +51,16 @@ mod worker;
 
 use agentd_core::runtime::{Domain, Family, Metrics, Sample, Workers};
 
+pub use change::{SecretChanges, ToolServerChange, ToolServerId, TransportKind};
 pub use error::{Failure, ToolServerError};
 pub use install::Installation;
 pub use link::ServerStatus;
 pub use listing::{LeftOut, Listing, OfferedTool, ServerIdentity};
-pub use model::{ToolServer, ToolServerChange, ToolServerId};
+pub use model::ToolServer;
 pub use portable::{ExportedSkills, PortableSkills};
 pub(crate) use reach::shown_names;
-pub use reach::{HttpReach, Reach, StdioReach, TransportKind};
+pub use reach::{HttpReach, Reach, StdioReach};
 pub use routes::{ToolServerRoutes, routes};
-pub use secrets::SecretChanges;
 pub use service::ToolServers;
 pub use state::{CallCounts, TestReport, ToolServerState};
 pub use worker::ToolServerMaintenance;

@@ -1,18 +1,11 @@
 //! What a registered tool server is, and what makes a registration valid.
 
 use agentd_base::{FieldProblem, Problems, Timestamp};
-use agentd_core::vault::UnknownMask;
 
+use super::change::{ToolServerChange, ToolServerId};
 use super::names;
-use super::reach::{Reach, StdioReach, TransportKind};
-use super::secrets::{SecretChanges, SecretWrites};
-
-agentd_base::typed_id!(
-    /// The id of a tool server.
-    ToolServerId,
-    "mcp"
-);
-agentd_store::stored_ids!(ToolServerId);
+use super::reach::{Reach, StdioReach};
+use super::secrets::SecretWrites;
 
 const MAX_NAME_CHARACTERS: usize = 100;
 pub(super) const MAX_TIMEOUT_SECONDS: u32 = 3_600;
@@ -39,26 +32,6 @@ pub struct ToolServer {
     pub revision: i64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-}
-
-/// What is wanted of a new registration, or to be changed of one.
-#[derive(Debug, Clone, Default)]
-pub struct ToolServerChange {
-    pub name: Option<String>,
-    pub transport: Option<TransportKind>,
-    pub command: Option<String>,
-    pub args: Option<Vec<String>>,
-    pub env: SecretChanges,
-    pub network: Option<bool>,
-    pub readable_paths: Option<Vec<String>>,
-    pub writable_paths: Option<Vec<String>>,
-    pub url: Option<String>,
-    /// What becomes of a `***` in the url that stands for no value.
-    pub unknown_masks: UnknownMask,
-    pub headers: SecretChanges,
-    pub enabled: Option<bool>,
-    pub trusted: Option<bool>,
-    pub timeout_seconds: Option<u32>,
 }
 
 impl ToolServer {
@@ -148,6 +121,7 @@ mod tests {
     use agentd_base::{Secret, SecretUpdate};
 
     use super::*;
+    use crate::tool_servers::TransportKind;
 
     fn server() -> ToolServer {
         ToolServer::blank(ToolServerId::from("mcp_1"), Timestamp::parse("2026-01-05T09:00:00.000Z").unwrap())

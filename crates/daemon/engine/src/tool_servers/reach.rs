@@ -8,9 +8,8 @@ use agentd_core::vault::{SealedUrl, names_in_url, server_of};
 use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use url::Url;
-use utoipa::ToSchema;
 
-use super::model::ToolServerChange;
+use super::change::{ToolServerChange, TransportKind};
 use super::secrets::{self, Kind, SecretWrites};
 
 const MAX_COMMAND_BYTES: usize = 4_096;
@@ -41,16 +40,6 @@ const FORBIDDEN_HEADERS: [&str; 16] = [
     "transfer-encoding",
     "upgrade",
 ];
-
-/// How a server is spoken with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum TransportKind {
-    /// A program that the daemon starts, over its standard streams.
-    Stdio,
-    /// Streamable HTTP.
-    Http,
-}
 
 /// A program to be started.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -1,17 +1,13 @@
 //! Where the write-only values of a registration lie, and what becomes of them on a change.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use agentd_base::{Problems, Secret, SecretUpdate};
 use agentd_core::vault::{Vault, VaultError, require_again};
 use agentd_store::{Read, Tx};
 
+use super::change::{SecretChanges, ToolServerId};
 use super::error::ToolServerError;
-use super::model::ToolServerId;
-
-/// What a request says of write-only values, by name. A name that is left out, or sent as it was
-/// shown, keeps its value; null clears it.
-pub type SecretChanges = BTreeMap<String, Option<SecretUpdate>>;
 
 /// What is to be written to the vault: a value is put, none is cleared. Names as in the vault.
 pub(super) type SecretWrites = Vec<(String, Option<Secret>)>;

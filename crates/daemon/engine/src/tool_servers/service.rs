@@ -14,11 +14,12 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::TaskTracker;
 
+use super::change::{ToolServerChange, ToolServerId};
 use super::connect::Opener;
 use super::error::{Failure, ToolServerError};
 use super::link::{Command, Link, ServerStatus};
 use super::load::{Loaded, LoadedServer, Loader};
-use super::model::{ToolServer, ToolServerChange, ToolServerId};
+use super::model::ToolServer;
 use super::reach::Reach;
 use super::state::{CallCounts, Calls, CountedCall, ToolServerState};
 use super::{secrets, store};

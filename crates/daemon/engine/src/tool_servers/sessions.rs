@@ -7,12 +7,13 @@ use agentd_base::Timestamp;
 use agentd_mcp::McpError;
 use tokio::sync::{Notify, mpsc};
 
+use super::change::ToolServerId;
 use super::error::{Failure, ToolServerError};
 use super::link::{Command, Link, QUEUED_COMMANDS, Shared, Wanted};
 use super::listing::Listing;
 use super::listings::Listings;
 use super::load::{LoadedServer, Spec};
-use super::model::{ToolServer, ToolServerId};
+use super::model::ToolServer;
 use super::service::{ToolServers, not_found};
 use super::state::{TestReport, ToolServerState};
 use super::supervisor::Supervisor;

@@ -3,7 +3,8 @@
 use agentd_base::Timestamp;
 use agentd_store::{Read, Row, StoreError, Topic, Tx, args};
 
-use super::model::{ToolServer, ToolServerId};
+use super::change::ToolServerId;
+use super::model::ToolServer;
 
 /// Registrations, their secrets and what the servers offer.
 pub(super) const TOOL_SERVERS: Topic = Topic::new("skills.tool_servers");

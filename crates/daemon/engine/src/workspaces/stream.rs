@@ -9,8 +9,7 @@ use rustix::io::Errno;
 
 use super::change::keep;
 use super::room::require_disk;
-use super::sweep::hold;
-use super::write::{FILE_MODE, HALF_WRITTEN_END, HALF_WRITTEN_START, NEW, require_lasting};
+use super::write::{FILE_MODE, HALF_WRITTEN_END, HALF_WRITTEN_START, NEW, hold, require_lasting};
 use super::{
     BLOCK, Entry, EntryKind, Expected, Growth, Place, RelativePath, Room, Usage, Version, Workspace, WorkspaceError,
     require_plain,

@@ -12,11 +12,6 @@ use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, flock, fstat, statat, u
 use super::write::is_half_written;
 use super::{RelativePath, Workspace, file_type};
 
-/// For who writes: nobody sweeps the file away. A file system that knows no locks is not swept either.
-pub(super) fn hold(file: impl AsFd) {
-    let _ = flock(file, FlockOperation::NonBlockingLockExclusive);
-}
-
 /// Removes what is left in the workspaces that lie in `agents`; answers how many files that were.
 pub(crate) fn sweep(agents: &Path) -> usize {
     let entries = std::fs::read_dir(agents).into_iter().flatten().flatten();

@@ -5,10 +5,9 @@ use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 
 use agentd_sandbox::folder::{Need, open_folder};
-use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, mkdirat, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
-use super::sweep::hold;
 use super::{EntryKind, Growth, RelativePath, Room, Workspace, WorkspaceError, require_plain};
 
 const FOLDER_MODE: Mode = Mode::RWXU.union(Mode::RGRP).union(Mode::XGRP).union(Mode::ROTH).union(Mode::XOTH);
@@ -29,6 +28,11 @@ pub(super) fn is_half_written(name: &str) -> bool {
 pub(super) fn require_lasting(name: &str) -> Result<(), WorkspaceError> {
     let problem = "must not end in a name like `.agentd-….tmp`, which is for files that are not whole yet";
     if is_half_written(name) { Err(WorkspaceError::BadPath { problem }) } else { Ok(()) }
+}
+
+/// For who writes: nobody sweeps the file away. A file system that knows no locks is not swept either.
+pub(super) fn hold(file: impl AsFd) {
+    let _ = flock(file, FlockOperation::NonBlockingLockExclusive);
 }
 
 /// What a write did.

@@ -1,0 +1,49 @@
+//! What can be said of a tool server's registration.
+
+use std::collections::BTreeMap;
+
+use agentd_base::SecretUpdate;
+use agentd_core::vault::UnknownMask;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+agentd_base::typed_id!(
+    /// The id of a tool server.
+    ToolServerId,
+    "mcp"
+);
+agentd_store::stored_ids!(ToolServerId);
+
+/// How a server is spoken with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TransportKind {
+    /// A program that the daemon starts, over its standard streams.
+    Stdio,
+    /// Streamable HTTP.
+    Http,
+}
+
+/// What a request says of write-only values, by name. A name that is left out, or sent as it was
+/// shown, keeps its value; null clears it.
+pub type SecretChanges = BTreeMap<String, Option<SecretUpdate>>;
+
+/// What is wanted of a new registration, or to be changed of one.
+#[derive(Debug, Clone, Default)]
+pub struct ToolServerChange {
+    pub name: Option<String>,
+    pub transport: Option<TransportKind>,
+    pub command: Option<String>,
+    pub args: Option<Vec<String>>,
+    pub env: SecretChanges,
+    pub network: Option<bool>,
+    pub readable_paths: Option<Vec<String>>,
+    pub writable_paths: Option<Vec<String>>,
+    pub url: Option<String>,
+    /// What becomes of a `***` in the url that stands for no value.
+    pub unknown_masks: UnknownMask,
+    pub headers: SecretChanges,
+    pub enabled: Option<bool>,
+    pub trusted: Option<bool>,
+    pub timeout_seconds: Option<u32>,
+}
