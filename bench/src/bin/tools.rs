@@ -167,9 +167,9 @@ async fn measure() -> Outcome<()> {
     let asked = Asked::default();
     let provider = FakeVendor::start_forgetful(Vendor::Openai, script(&asked)).await?;
     let folder = tempfile::tempdir()?;
-    let config = inside::config(ConfigSource::default(), &folder.path().join("data"))?;
+    let mut config = inside::config(ConfigSource::default(), &folder.path().join("data"))?;
+    config.additions.tool_sources.push(Arc::new(Pauses));
     let running = Running::start(config, Clock::system(), Entropy::system(), WorkerMode::Spawned).await?;
-    running.daemon.tools().register(Arc::new(Pauses));
     let address = running.address.to_string();
     let base_url = provider.base_url().to_string();
     let key = tokio::task::spawn_blocking({

@@ -3,6 +3,7 @@
 pub mod auth;
 pub mod events;
 pub mod migrations;
+pub mod parts;
 pub mod rate_limit;
 pub mod rollups;
 pub mod runtime;

@@ -20,13 +20,14 @@ use crate::lifecycle;
 /// needed stay for as long as each is woken once in this time; starting one anew takes some ten microseconds.
 const IDLE_THREAD: Duration = Duration::from_millis(100);
 
-pub(super) fn serve(config: Config) -> Result<(), Box<dyn Error>> {
+pub(super) fn serve(mut config: Config) -> Result<(), Box<dyn Error>> {
     lifecycle::share_allocator_arenas();
     let records = LogRecords::new(config.telemetry.as_ref());
     start_log(&config, &records)?;
+    config.log_records = records;
     log_config_file(&config);
     let runtime = tokio::runtime::Builder::new_multi_thread().thread_keep_alive(IDLE_THREAD).enable_all().build()?;
-    let outcome = runtime.block_on(lifecycle::run(config, records, Clock::system(), Entropy::system()));
+    let outcome = runtime.block_on(lifecycle::run(config, Clock::system(), Entropy::system()));
     // Whatever still blocks a thread must not keep a drained daemon from ending.
     runtime.shutdown_timeout(Duration::from_secs(1));
     outcome.map_err(Into::into)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agentd_base::Clock;
-use agentd_core::runtime::{AppContext, Family, Metrics, Sample};
+use agentd_core::runtime::{AppContext, Family, MetricList, Metrics, Sample};
 use agentd_core::settings::Settings;
 use agentd_net::{GuardedClient, Trust};
 use agentd_telemetry::{KeyValue, LogRecords, Span, SpanKind, TelemetryConfig, Tracer, number};
@@ -45,18 +45,26 @@ pub(super) fn start_export(
     }
 }
 
+/// How many records of the log were sent, where a collector gets them.
+pub(super) fn log_record_metrics(records: &LogRecords) -> MetricList {
+    let mut metrics = MetricList::default();
+    if records.is_on() {
+        let help = "Log records by their outcome at the collector (sent, dropped), since the daemon started.";
+        let family = Family::counter("svc_otlp_log_records_total", help).by(&["outcome"]);
+        metrics.read(family, records, async |records| {
+            let counts = records.counts().unwrap_or_default();
+            Ok(Sample::each([("sent", counts.sent), ("dropped", counts.dropped)]))
+        });
+    }
+    metrics
+}
+
 impl Daemon {
     /// Starts the task that exports the records of the log. They belong to the process, whose log began before the daemon.
     pub fn export_logs(&self, context: &AppContext, telemetry: &TelemetryConfig, records: &LogRecords) {
         if !records.is_on() {
             return;
         }
-        let help = "Log records by their outcome at the collector (sent, dropped), since the daemon started.";
-        let family = Family::counter("svc_otlp_log_records_total", help).by(&["outcome"]);
-        self.services.monitoring.metrics().read(family, records, async |records| {
-            let counts = records.counts().unwrap_or_default();
-            Ok(Sample::each([("sent", counts.sent), ("dropped", counts.dropped)]))
-        });
         let client = client(&self.services.settings.settings);
         let (records, entropy) = (records.clone(), context.entropy.clone());
         let resource = telemetry.resource(&context.instance);

@@ -5,38 +5,20 @@ use std::time::Duration;
 use agentd_automation::notify::Notify;
 use agentd_automation::scheduler::Scheduler;
 use agentd_conversation::chat::Chat;
+use agentd_core::parts::ShutdownPhase;
 use agentd_engine::tools::Tools;
+use futures_util::future::join_all;
 
 use super::{Daemon, Inside};
 
-/// What an agent said about itself is stored within this time, once its turn has ended.
-const EVOLUTION_DRAIN: Duration = Duration::from_secs(1);
-/// Runs and deliveries that wait for a permit at a provider are given back within this time.
-const WAITING_DRAIN: Duration = Duration::from_secs(1);
 impl Daemon {
-    /// Brings running work to its end; a reply or message that takes longer than `grace` is
+    /// Brings running work to its end, phase by phase; a reply or message that takes longer than `grace` is
     /// interrupted.
     pub async fn drain(&self, grace: Duration) {
-        let services = &self.services;
-        tokio::join!(services.engine.drain(grace), services.notify.drain(grace), services.hooks.drain(grace));
-        tokio::join!(
-            services.scheduler.drain(WAITING_DRAIN),
-            services.webhooks.drain(WAITING_DRAIN),
-            services.channels.drain(WAITING_DRAIN)
-        );
-        self.services.evolution.drain(EVOLUTION_DRAIN).await;
-        if let Err(error) = services.rollups.flush(true).await {
-            tracing::warn!(%error, "what was measured in the last minute is lost");
+        for phase in ShutdownPhase::ALL {
+            let steps = self.shutdown.iter().filter(|step| step.phase() == phase);
+            join_all(steps.map(|step| step.run(grace))).await;
         }
-        // After the replies, which may use their tools to the end.
-        self.services.devices.drain().await;
-        tokio::join!(
-            self.services.tool_servers.servers.shut_down(),
-            self.services.providers.shut_down(),
-            self.services.memory.close(),
-            self.services.embedder.shutdown(),
-            self.services.browser.close()
-        );
     }
 
     /// How many replies are being written here.
@@ -45,7 +27,7 @@ impl Daemon {
         self.services.engine.running_turns()
     }
 
-    /// What agents can do; a program that embeds the daemon may add to it.
+    /// What agents can do.
     #[must_use]
     pub fn tools(&self) -> &Tools {
         &self.services.tools

@@ -7,12 +7,14 @@ mod daemon;
 mod registry;
 mod rest;
 mod routes;
+mod slots;
 mod wiring;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 
 use agentd_conversation::memory;
+use agentd_core::parts::ShutdownStep;
 use agentd_core::runtime::{AppContext, StoredLedger, Workers};
 use agentd_operations::backup::{WhileBusy, local_routes};
 use agentd_operations::monitoring::{Gate, Readiness, refuse_unless_ready};
@@ -38,6 +40,7 @@ pub struct Daemon {
     pub local_router: LocalRouter,
     pub workers: Workers,
     services: Services,
+    shutdown: Vec<ShutdownStep>,
 }
 
 impl std::fmt::Debug for Daemon {
@@ -58,7 +61,7 @@ pub async fn compose(
     readiness: Readiness,
     while_busy: WhileBusy,
 ) -> Result<Daemon, StartError> {
-    let Inside { workers, services, backlog, hashing_key } =
+    let Inside { workers, services, shutdown, backlog, hashing_key } =
         wire(&context, config, address, readiness.clone(), while_busy).await?;
     let guard = Arc::new(IdempotencyGuard::new(Arc::new(StoredLedger(context.db.clone())), hashing_key));
     let open = routes(&services).mount(Arc::new(services.auth.clone()), &guard, page_of);
@@ -75,5 +78,5 @@ pub async fn compose(
             .layer(from_fn(catch_panic))
             .layer(from_fn_with_state(ids, follow_request))
     });
-    Ok(Daemon { router, local_router: Arc::new(LazyLock::new(make)), workers, services })
+    Ok(Daemon { router, local_router: Arc::new(LazyLock::new(make)), workers, services, shutdown })
 }

@@ -1,9 +1,8 @@
 //! How the daemon comes to rest for a restore.
 
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use agentd_core::runtime::WorkerPause;
+use agentd_core::runtime::{Slot, WorkerPause};
 use agentd_engine::engine::Engine;
 use agentd_integrations::devices::Devices;
 use agentd_operations::backup::Quiesce;
@@ -25,18 +24,12 @@ pub(super) struct Rest {
     readiness: Readiness,
     workers: WorkerPause,
     /// Composed after what needs the rest.
-    parts: Arc<OnceLock<(Engine, Devices)>>,
+    turns: Slot<(Engine, Devices)>,
 }
 
 impl Rest {
-    pub(super) fn new(readiness: Readiness, workers: WorkerPause) -> Self {
-        Self { readiness, workers, parts: Arc::default() }
-    }
-
-    pub(super) fn set_parts(&self, engine: Engine, devices: Devices) {
-        if self.parts.set((engine, devices)).is_err() {
-            tracing::error!("the daemon was composed twice");
-        }
+    pub(super) fn new(readiness: Readiness, workers: WorkerPause, turns: Slot<(Engine, Devices)>) -> Self {
+        Self { readiness, workers, turns }
     }
 }
 
@@ -52,7 +45,7 @@ impl Quiesce for Rest {
                 return Err(format!("requests under way did not end within {} seconds", REQUEST_LIMIT.as_secs()));
             }
             let mut sockets = None;
-            if let Some((engine, devices)) = self.parts.get() {
+            if let Some((engine, devices)) = self.turns.get() {
                 // What comes over a socket is no request, and may start a turn as well.
                 sockets = Some(devices.pause().await);
                 engine.drain(REPLY_LIMIT).await;

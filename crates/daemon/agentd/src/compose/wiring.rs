@@ -7,16 +7,17 @@ use std::time::Duration;
 use agentd_automation::hooks::{HookDependencies, HookError, Hooks};
 use agentd_automation::notify::{Notify, NotifyOptions};
 use agentd_automation::proactive::Proactive;
-use agentd_automation::scheduler::{ACTIVITY_QUARTER_MICROS, Activity, ActivitySource, Scheduler, SchedulerTools};
+use agentd_automation::scheduler::{ACTIVITY_QUARTER_MICROS, Activity, ActivitySource, Scheduler};
 use agentd_automation::webhooks::Webhooks;
 use agentd_base::{HealthCheck, Timestamp};
 use agentd_conversation::chat::Chat;
 use agentd_conversation::evolution::Evolution;
-use agentd_conversation::memory::{Memory, MemoryTools};
+use agentd_conversation::memory::Memory;
 use agentd_core::auth::{Auth, AuthOptions};
 use agentd_core::events::Events;
+use agentd_core::parts::{ShutdownPhase, ShutdownStep};
 use agentd_core::rollups::Rollups;
-use agentd_core::runtime::{AppContext, Base, Domain, EventBacklog, Workers};
+use agentd_core::runtime::{AppContext, Base, EventBacklog, Workers};
 use agentd_core::settings::{Settings, SettingsRoutes};
 use agentd_core::vault::Vault;
 use agentd_engine::agents::Agents;
@@ -25,12 +26,12 @@ use agentd_engine::engine::Engine;
 use agentd_engine::files::Files;
 use agentd_engine::projects::Projects;
 use agentd_engine::providers::{LocalOptions, PriceTable, Providers};
-use agentd_engine::tool_servers::{PortableSkills, ToolServerRoutes, ToolServers};
+use agentd_engine::tool_servers::{ToolServerRoutes, ToolServers};
 use agentd_engine::tools::{BuiltinTools, CustomTools, ToolRoutes, Tools};
 use agentd_inference::embedder::{EmbedderOptions, LocalEmbedder};
 use agentd_inference::{LocalModel, LocalModelOptions};
-use agentd_integrations::browser::{Browser, BrowserDependencies, BrowserTools};
-use agentd_integrations::channels::{ChannelDependencies, Channels, register_transports};
+use agentd_integrations::browser::{Browser, BrowserDependencies};
+use agentd_integrations::channels::{ChannelDependencies, Channels, transports};
 use agentd_integrations::devices::Devices;
 use agentd_operations::alerts::{AlertSources, Alerts};
 use agentd_operations::backup::{Backup, Backups, WhileBusy};
@@ -42,15 +43,18 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::access::Bootstrap;
+use super::collector::log_record_metrics;
 use super::registry::{registry, validators};
-use super::{collector, rest};
-use crate::config::Config;
+use super::slots::{AllParts, Background};
+use super::{collector, rest, slots};
+use crate::config::{Additions, Config};
 use crate::lifecycle::StartError;
 
 /// A daemon without its doors: every service, and what works in the background.
 pub struct Inside {
     pub workers: Workers,
     pub(super) services: Services,
+    pub(super) shutdown: Vec<ShutdownStep>,
     pub(super) backlog: EventBacklog,
     pub(super) hashing_key: [u8; 32],
 }
@@ -97,59 +101,78 @@ pub(super) struct Services {
 }
 
 impl Services {
-    /// Adds what every domain has besides its routes.
-    fn hand_over(&self, workers: &mut Workers, base: &Base) {
-        let domains: [&dyn Domain; 22] = [
-            base,
-            &self.rollups,
-            &self.auth,
-            &self.providers,
-            &self.agents,
-            &self.chat,
-            &self.projects,
-            &self.devices,
-            &self.engine,
-            &self.code_runner.runner,
-            &self.tool_servers.servers,
-            &self.evolution,
-            &self.notify,
-            &self.scheduler,
-            &self.proactive,
-            &self.memory,
-            &self.webhooks,
-            &self.channels,
-            &self.hooks,
-            &self.alerts,
-            &self.browser,
-            &self.backups,
-        ];
-        for domain in domains {
-            domain.add_workers(workers);
-            domain.add_metrics(self.monitoring.metrics());
-        }
+    /// What every domain has besides its routes. The data of an agent goes in this order:
+    /// conversations before sessions, whose logs their purge takes along.
+    fn parts(&self, additions: &Additions) -> AllParts {
+        let Self {
+            monitoring: _,
+            rollups,
+            backup: _,
+            backups,
+            settings: _,
+            auth,
+            providers,
+            agents,
+            files: _,
+            projects,
+            tools: _,
+            tool_routes,
+            tool_servers,
+            code_runner,
+            engine,
+            chat,
+            evolution,
+            events: _,
+            devices,
+            setup: _,
+            notify,
+            scheduler,
+            proactive,
+            memory,
+            webhooks,
+            channels,
+            hooks,
+            alerts,
+            browser,
+            embedder,
+        } = self;
+        let mut parts = AllParts::default();
+        parts.tools.push(Arc::new(tool_routes.builtin.clone()));
+        parts.tools.push(Arc::new(tool_routes.custom.clone()));
+        parts.tools.push(Arc::new(tool_servers.servers.clone()));
+        parts.add(rollups.parts());
+        parts.add(auth.parts());
+        parts.add(providers.parts());
+        parts.add(agents.parts());
+        parts.add_with_turns(chat.parts());
+        parts.add(projects.parts());
+        parts.add_with_turns(engine.parts());
+        parts.add(code_runner.runner.parts());
+        parts.add(tool_servers.parts());
+        parts.add_with_turns(evolution.parts());
+        parts.add(notify.parts());
+        parts.add_with_turns(scheduler.parts());
+        parts.add_with_turns(proactive.parts());
+        parts.add_with_turns(webhooks.parts());
+        parts.add_with_turns(channels.parts());
+        parts.add_with_turns(memory.parts());
+        parts.add_with_turns(devices.parts());
+        parts.add_with_turns(hooks.parts());
+        parts.add(alerts.parts());
+        parts.add_with_turns(browser.parts());
+        parts.add(backups.parts());
+        parts
+            .shutdown
+            .push(ShutdownStep::new(ShutdownPhase::Processes, embedder, async |embedder, _| embedder.shutdown().await));
+        parts.transports.extend(transports(channels));
+        parts.tools.extend(additions.tool_sources.iter().cloned());
+        parts.transports.extend(additions.transports.iter().cloned());
+        parts
     }
 }
 
 /// The model inside is unloaded after this long without work.
 const IDLE_UNLOAD: Duration = Duration::from_secs(300);
-
-/// The sources of tools that the daemon has itself.
-fn tool_sources(
-    context: &AppContext,
-    settings: &Settings,
-    tools: &Tools,
-    runner: &CodeRunner,
-) -> (ToolRoutes, ToolServerRoutes) {
-    let builtin = BuiltinTools::new(context, settings, runner.clone());
-    let custom = CustomTools::new(context, settings, runner.clone(), tools.clone());
-    tools.register(Arc::new(builtin.clone()));
-    let servers = ToolServers::new(context, settings, runner.clone(), tools.clone());
-    tools.register(Arc::new(custom.clone()));
-    tools.register(Arc::new(servers.clone()));
-    settings.register(Arc::new(PortableSkills::new(&builtin, &custom, &servers)));
-    let routes = ToolRoutes { builtin: builtin.clone(), custom: custom.clone() };
-    (routes, ToolServerRoutes { servers, builtin, custom })
-}
 
 /// Wires everything over an open context. `while_busy` is what to do while another daemon on the
 /// same data directory restores.
@@ -166,13 +189,15 @@ pub async fn wire(
     let key_file = config.secret_key_file.clone().unwrap_or_else(|| context.data_dir.secret_key());
     let vault = Vault::open(&context.db, &context.entropy, &key_file).await.map_err(|e| StartError::domain(&e))?;
     let hashing_key = vault.hashing_key();
+    let (slots, fillers) = slots::create();
     let mut workers = Workers::new(context.panics.clone(), context.clock.clone());
-    let rest = rest::Rest::new(readiness.clone(), workers.pause());
+    let rest = rest::Rest::new(readiness.clone(), workers.pause(), slots.turns);
     let registry = registry();
     let backup = Backup::new(context, vault.clone(), Arc::new(rest.clone()), validators(&registry));
     // Before anybody reads what it may still have to put in place.
     backup.finish_interrupted(while_busy).await.map_err(|e| StartError::domain(&e))?;
-    let settings = Settings::open(context, vault, registry).await.map_err(|e| StartError::domain(&e))?;
+    let settings =
+        Settings::open(context, vault, registry, slots.settings).await.map_err(|e| StartError::domain(&e))?;
     if let Some(exchange) = &config.exchange {
         settings.policy().set_exchange(Arc::clone(exchange));
     }
@@ -206,12 +231,14 @@ pub async fn wire(
     let local = LocalOptions { model: LocalModel::new(local), folders: config.model_dirs() };
     let prices = PriceTable::load(&context.data_dir.root().join("prices.toml")).map_err(|e| StartError::domain(&e))?;
     let providers = Providers::new(context, settings.clone(), local, prices);
-    let agents = Agents::new(context.clone(), settings.clone());
-    settings.register_finder(Arc::new(providers.clone()));
-    settings.register_finder(Arc::new(agents.clone()));
+    let agents = Agents::new(context.clone(), settings.clone(), slots.agent_data);
     let files = Files::new(agents.clone(), runner.room().clone());
-    let tools = Tools::new(runner.room());
-    let (tool_routes, tool_servers) = tool_sources(context, &settings, &tools, &runner);
+    let tools = Tools::new(runner.room(), slots.tools);
+    let builtin = BuiltinTools::new(context, &settings, runner.clone(), slots.builtin_tools);
+    let custom = CustomTools::new(context, &settings, runner.clone(), tools.clone());
+    let servers = ToolServers::new(context, &settings, runner.clone(), tools.clone());
+    let tool_routes = ToolRoutes { builtin: builtin.clone(), custom: custom.clone() };
+    let tool_servers = ToolServerRoutes { servers, builtin, custom };
     let browser_dependencies = BrowserDependencies {
         settings: settings.clone(),
         agents: agents.clone(),
@@ -220,26 +247,18 @@ pub async fn wire(
         executable: config.browser_path.clone(),
     };
     let browser = Browser::new(context, browser_dependencies);
-    let engine = Engine::new(context.clone(), settings.clone(), agents.clone(), providers.clone(), tools.clone());
-    let projects = Projects::new(context.clone());
+    let engine =
+        Engine::new(context.clone(), settings.clone(), agents.clone(), providers.clone(), tools.clone(), slots.engine);
+    let projects = Projects::new(context.clone(), slots.project_names);
     let chat = Chat::new(context.clone(), agents.clone(), projects.clone(), engine.clone());
-    projects.register(Arc::new(chat.clone()));
-    // Conversations before sessions: their purge takes the logs along.
-    agents.register(Arc::new(chat.clone()));
-    agents.register(Arc::new(engine.clone()));
-    engine.register(Arc::new(chat.clone()));
     let evolution = Evolution::new(context.clone(), agents.clone(), engine.clone(), Arc::new(chat.clone()));
-    agents.register(Arc::new(evolution.clone()));
-    engine.observe(Arc::new(evolution.clone()));
-    engine.approvals().register(Arc::new(evolution.clone()));
     let base_url = config.reached_at(address);
     let notify_options = NotifyOptions {
         extra_tls_roots: config.extra_tls_roots.clone(),
         email_time_limit: config.email_time_limit,
         base_url: base_url.clone(),
     };
-    let notify = Notify::new(context, settings.clone(), notify_options);
-    settings.register_finder(Arc::new(notify.clone()));
+    let notify = Notify::new(context, settings.clone(), notify_options, slots.transports);
     let scheduler = Scheduler::new(
         context.clone(),
         settings.clone(),
@@ -247,11 +266,8 @@ pub async fn wire(
         projects.clone(),
         engine.clone(),
         notify.clone(),
+        Arc::new(WrittenMessages(chat.clone())),
     );
-    projects.register(Arc::new(scheduler.clone()));
-    agents.register(Arc::new(scheduler.clone()));
-    engine.register(Arc::new(scheduler.clone()));
-    scheduler.observe_owner(Arc::new(WrittenMessages(chat.clone())));
     let proactive = Proactive::new(
         context.clone(),
         settings.clone(),
@@ -260,11 +276,7 @@ pub async fn wire(
         notify.clone(),
         scheduler.clone(),
     );
-    agents.register(Arc::new(proactive.clone()));
-    engine.register(Arc::new(proactive.clone()));
     let webhooks = Webhooks::new(context, settings.vault().clone(), agents.clone(), engine.clone(), base_url.clone());
-    agents.register(Arc::new(webhooks.clone()));
-    engine.register(Arc::new(webhooks.clone()));
     let channel_dependencies = ChannelDependencies {
         settings: settings.clone(),
         agents: agents.clone(),
@@ -276,20 +288,10 @@ pub async fn wire(
         public_url: config.configured_base_url(),
     };
     let channels = Channels::new(context, channel_dependencies);
-    register_transports(&channels, &notify);
-    agents.register(Arc::new(channels.clone()));
-    engine.register(Arc::new(channels.clone()));
     let devices = Devices::new(context.clone(), chat.clone());
-    tools.register(Arc::new(devices.clone()));
     let embedder = config.embedder.clone().unwrap_or_else(|| Arc::new(local_embedder.clone()));
     let source = Arc::new(chat.clone());
     let memory = Memory::new(context.clone(), settings.clone(), agents.clone(), engine.clone(), source, embedder);
-    agents.register(Arc::new(memory.clone()));
-    engine.set_recall(Arc::new(memory.clone()));
-    engine.observe(Arc::new(memory.clone()));
-    tool_routes.builtin.join(Arc::new(MemoryTools::new(memory.clone())));
-    tool_routes.builtin.join(Arc::new(SchedulerTools::new(&scheduler)));
-    tool_routes.builtin.join(Arc::new(BrowserTools::new(&browser)));
     let setup = Setup::new(context.db.clone(), settings.clone(), auth.clone(), providers.clone(), agents.clone());
     let dependencies = HookDependencies {
         settings: settings.clone(),
@@ -301,7 +303,6 @@ pub async fn wire(
         waiting_limit: config.hook_waiting_limit,
     };
     let hooks = Hooks::new(context, dependencies);
-    agents.register(Arc::new(hooks.clone()));
     let sources = FigureSources {
         settings: settings.clone(),
         rollups: rollups.clone(),
@@ -327,7 +328,6 @@ pub async fn wire(
     };
     let alerts = Alerts::new(context, alert_sources);
     let backlog = EventBacklog::new(config.event_backlog_limit);
-    rest.set_parts(engine.clone(), devices.clone());
     let backups = Backups::new(context, backup.clone(), settings.clone());
     let code_runner = CodeRunnerRoutes { runner, settings: settings.clone() };
     let settings = SettingsRoutes { settings, clock: context.clock.clone() };
@@ -371,10 +371,20 @@ pub async fn wire(
         records: workers.records(),
         tracer: context.tracer.clone(),
     };
-    services.hand_over(&mut workers, &base);
+    let parts = services.parts(&config.additions);
+    let recall = Arc::new(services.memory.clone());
+    let Background { workers: of_domains, metrics, shutdown } = parts
+        .fill(fillers, recall, (services.engine.clone(), services.devices.clone()))
+        .map_err(|e| StartError::domain(&e))?;
+    workers.add(base.workers());
+    workers.add(of_domains);
+    let shown = services.monitoring.metrics();
+    for metrics in [base.metrics(), log_record_metrics(&config.log_records)].into_iter().chain(metrics) {
+        shown.add(metrics);
+    }
     // Turns that were cut off are counted, too, and heard of by whoever observes.
     services.engine.recover().await.map_err(|e| StartError::domain(&e))?;
-    Ok(Inside { workers, services, backlog, hashing_key })
+    Ok(Inside { workers, services, shutdown, backlog, hashing_key })
 }
 
 /// Reports the owner's activity to the scheduler from the messages that the owner wrote.

@@ -13,10 +13,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentd_automation::notify::Transport;
 use agentd_base::Secret;
+use agentd_engine::tools::ToolSource;
 use agentd_inference::embedder::Embedder;
 use agentd_net::Exchange;
-use agentd_telemetry::{DaemonOptions, TelemetryConfig};
+use agentd_telemetry::{DaemonOptions, LogRecords, TelemetryConfig};
 use agentd_web::TrustedProxies;
 use url::Url;
 
@@ -71,6 +73,26 @@ pub struct Config {
     pub embedder: Option<Arc<dyn Embedder>>,
     /// What answers requests to the outside, where it is not the network. For tests alone.
     pub exchange: Option<Arc<dyn Exchange>>,
+    /// What programs that embed the daemon add to it, such as tests.
+    pub additions: Additions,
+    /// The records of the log, which belong to the process: its log began before the daemon.
+    pub log_records: LogRecords,
+}
+
+/// Parts besides those of the domains.
+#[derive(Clone, Default)]
+pub struct Additions {
+    pub tool_sources: Vec<Arc<dyn ToolSource>>,
+    /// Ways to send notifications.
+    pub transports: Vec<Arc<dyn Transport>>,
+}
+
+impl std::fmt::Debug for Additions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { tool_sources, transports } = self;
+        let counts = (tool_sources.len(), transports.len());
+        f.debug_tuple("Additions").field(&counts).finish()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -256,6 +278,8 @@ impl Config {
             event_backlog_limit: DEFAULT_EVENT_BACKLOG_LIMIT,
             embedder: None,
             exchange: None,
+            additions: Additions::default(),
+            log_records: LogRecords::new(None),
         })
     }
 

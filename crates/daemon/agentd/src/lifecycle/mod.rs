@@ -25,7 +25,7 @@ use agentd_core::runtime::{AppContext, DataDir, LiveFeed, Recorder, TaskPanics};
 use agentd_operations::backup::WhileBusy;
 use agentd_operations::monitoring::Readiness;
 use agentd_store::{DatabaseUrl, Db, DbOptions};
-use agentd_telemetry::{LogRecords, Meter, Tracer};
+use agentd_telemetry::{Meter, Tracer};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, timeout_at};
@@ -206,16 +206,16 @@ impl Running {
     }
 }
 
-/// Runs until a signal ends it. `records` are those of the log, which began before; `clock` is the machine's.
+/// Runs until a signal ends it. `clock` is the machine's.
 ///
 /// # Errors
 /// What kept it from starting.
-pub async fn run(config: Config, records: LogRecords, clock: Clock, entropy: Entropy) -> Result<(), StartError> {
+pub async fn run(config: Config, clock: Clock, entropy: Entropy) -> Result<(), StartError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(|source| StartError::Signals { source })?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|source| StartError::Signals { source })?;
     let base_url = config.base_url.clone();
     let listen = config.listen;
-    let telemetry = config.telemetry.clone();
+    let (telemetry, records) = (config.telemetry.clone(), config.log_records.clone());
     let starting = async {
         require_clock_agreement(&config, &clock).await?;
         Running::start(config, clock.clone(), entropy, WorkerMode::Spawned).await

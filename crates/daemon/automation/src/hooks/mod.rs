@@ -56,7 +56,11 @@ mod store;
 mod test_run;
 mod worker;
 
-use agentd_core::runtime::{Domain, Family, Metrics, Sample, Workers};
+use std::sync::Arc;
+
+use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
+use agentd_core::runtime::{Family, MetricList, Sample};
+use agentd_engine::engine::TurnParts;
 
 use worker::{DeliverHooks, ExecuteHooks, PurgeHooks, ReadEvents};
 
@@ -69,15 +73,36 @@ pub use restored::ValidateHooks;
 pub use routes::routes;
 pub use service::{Analytics, DeliveryCounts, DeliveryEnds, HookDependencies, Hooks, Period, Totals};
 
-impl Domain for Hooks {
-    fn add_workers(&self, workers: &mut Workers) {
-        workers.add(ReadEvents::new(self.clone()));
-        workers.add(DeliverHooks::new(self.clone()));
-        workers.add(ExecuteHooks(self.clone()));
-        workers.add(PurgeHooks::new(self.clone()));
+impl Hooks {
+    /// What the daemon gets of this domain.
+    #[must_use]
+    pub fn parts(&self) -> (DomainParts, TurnParts) {
+        let domain = DomainParts {
+            workers: vec![
+                Box::new(ReadEvents::new(self.clone())),
+                Box::new(DeliverHooks::new(self.clone())),
+                Box::new(ExecuteHooks(self.clone())),
+                Box::new(PurgeHooks::new(self.clone())),
+            ],
+            metrics: self.metrics(),
+            portable: Vec::new(),
+            finders: Vec::new(),
+            shutdown: vec![ShutdownStep::new(ShutdownPhase::Work, self, async |hooks, grace| hooks.drain(grace).await)],
+        };
+        let turns = TurnParts {
+            agent_data: vec![Arc::new(self.clone())],
+            project_names: Vec::new(),
+            tools: Vec::new(),
+            builtin_tools: Vec::new(),
+            sinks: Vec::new(),
+            observers: Vec::new(),
+            deciders: Vec::new(),
+        };
+        (domain, turns)
     }
 
-    fn add_metrics(&self, metrics: &Metrics) {
+    fn metrics(&self) -> MetricList {
+        let mut metrics = MetricList::default();
         let family = Family::gauge("svc_hook_queue", "Deliveries of hooks that are kept, by their status.");
         metrics.read(family.by(&["status"]), self, async |hooks| {
             let counts = hooks.queue_stats().await?;
@@ -110,5 +135,6 @@ impl Domain for Hooks {
         metrics.read(Family::gauge("svc_hook_open_circuits", help), self, async |hooks| {
             Ok(Sample::one(hooks.open_circuits().await?))
         });
+        metrics
     }
 }

@@ -44,7 +44,10 @@ mod transport;
 mod webhook;
 mod worker;
 
-use agentd_core::runtime::{Domain, QueueWorker, Workers};
+use std::sync::Arc;
+
+use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
+use agentd_core::runtime::{MetricList, QueueWorker};
 
 use worker::{DeliverNotifications, PurgeNotifications};
 
@@ -59,9 +62,21 @@ pub use routes::routes;
 pub use service::{Notify, NotifyOptions};
 pub use transport::{Delivered, DeliveryFailure, Outgoing, Retry, Transport};
 
-impl Domain for Notify {
-    fn add_workers(&self, workers: &mut Workers) {
-        workers.add(QueueWorker(DeliverNotifications(self.clone())));
-        workers.add(PurgeNotifications(self.clone()));
+impl Notify {
+    /// What the daemon gets of this domain.
+    #[must_use]
+    pub fn parts(&self) -> DomainParts {
+        DomainParts {
+            workers: vec![
+                Box::new(QueueWorker(DeliverNotifications(self.clone()))),
+                Box::new(PurgeNotifications(self.clone())),
+            ],
+            metrics: MetricList::default(),
+            portable: Vec::new(),
+            finders: vec![Arc::new(self.clone())],
+            shutdown: vec![ShutdownStep::new(ShutdownPhase::Work, self, async |notify, grace| {
+                notify.drain(grace).await
+            })],
+        }
     }
 }

@@ -1,12 +1,12 @@
 //! What a platform must be able to do, and those that can do it.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::Timestamp;
+use agentd_core::runtime::Slot;
 use futures_util::future::BoxFuture;
-use parking_lot::RwLock;
 use serde_json::Value;
 
 use super::model::{MessageFormat, NotificationId};
@@ -87,19 +87,18 @@ pub trait Transport: Send + Sync + 'static {
 }
 
 /// The transports by their platforms.
-#[derive(Default)]
-pub(super) struct Transports(RwLock<BTreeMap<&'static str, Arc<dyn Transport>>>);
+pub(super) struct Transports {
+    pub(super) own: Vec<Arc<dyn Transport>>,
+    /// Those of other domains. Of two for a platform the last one counts.
+    pub(super) others: Slot<Vec<Arc<dyn Transport>>>,
+}
 
 impl Transports {
-    /// The last one that is registered for a platform counts.
-    pub(super) fn register(&self, transport: Arc<dyn Transport>) {
-        self.0.write().insert(transport.platform(), transport);
-    }
-
     pub(super) fn find(&self, platform: &str) -> Result<Arc<dyn Transport>, DeliveryFailure> {
-        let known = self.0.read();
-        known.get(platform).cloned().ok_or_else(|| {
-            let names = known.keys().copied().collect::<Vec<_>>().join(", ");
+        let known = || self.own.iter().chain(self.others.all());
+        known().rfind(|transport| transport.platform() == platform).cloned().ok_or_else(|| {
+            let names: BTreeSet<&str> = known().map(|transport| transport.platform()).collect();
+            let names = names.into_iter().collect::<Vec<_>>().join(", ");
             DeliveryFailure::later(format!("there is no way to send to `{platform}`; there is: {names}"))
         })
     }

@@ -34,7 +34,11 @@ mod turns;
 mod waking;
 mod worker;
 
-use agentd_core::runtime::{Domain, Workers};
+use std::sync::Arc;
+
+use agentd_core::parts::DomainParts;
+use agentd_core::runtime::MetricList;
+use agentd_engine::engine::TurnParts;
 
 use worker::{StartProactive, WakeDevices};
 
@@ -42,9 +46,26 @@ pub use model::{Cause, CauseKind, ProactiveTurn, ProactiveTurnId, TurnStatus};
 pub use routes::routes;
 pub use service::{Proactive, ProactiveError};
 
-impl Domain for Proactive {
-    fn add_workers(&self, workers: &mut Workers) {
-        workers.add(StartProactive(self.clone()));
-        workers.add(WakeDevices::new(self.clone()));
+impl Proactive {
+    /// What the daemon gets of this domain.
+    #[must_use]
+    pub fn parts(&self) -> (DomainParts, TurnParts) {
+        let domain = DomainParts {
+            workers: vec![Box::new(StartProactive(self.clone())), Box::new(WakeDevices::new(self.clone()))],
+            metrics: MetricList::default(),
+            portable: Vec::new(),
+            finders: Vec::new(),
+            shutdown: Vec::new(),
+        };
+        let turns = TurnParts {
+            agent_data: vec![Arc::new(self.clone())],
+            project_names: Vec::new(),
+            tools: Vec::new(),
+            builtin_tools: Vec::new(),
+            sinks: vec![Arc::new(self.clone())],
+            observers: Vec::new(),
+            deciders: Vec::new(),
+        };
+        (domain, turns)
     }
 }

@@ -54,7 +54,12 @@ mod store;
 mod tick;
 mod tools;
 
-use agentd_core::runtime::{Domain, Family, Metrics, Sample, Workers};
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
+use agentd_core::runtime::{Family, MetricList, Sample};
+use agentd_engine::engine::TurnParts;
 
 use execute::StartRuns;
 use maintenance::RunMaintenance;
@@ -76,14 +81,40 @@ pub use service::{
 pub use tick::Tick;
 pub use tools::SchedulerTools;
 
-impl Domain for Scheduler {
-    fn add_workers(&self, workers: &mut Workers) {
-        workers.add(Tick(self.clone()));
-        workers.add(StartRuns::new(self.clone()));
-        workers.add(RunMaintenance::new(self.clone()));
+/// Runs that wait for a permit at a provider are given back within this time.
+const DRAIN_LIMIT: Duration = Duration::from_secs(1);
+
+impl Scheduler {
+    /// What the daemon gets of this domain.
+    #[must_use]
+    pub fn parts(&self) -> (DomainParts, TurnParts) {
+        let domain = DomainParts {
+            workers: vec![
+                Box::new(Tick(self.clone())),
+                Box::new(StartRuns::new(self.clone())),
+                Box::new(RunMaintenance::new(self.clone())),
+            ],
+            metrics: self.metrics(),
+            portable: Vec::new(),
+            finders: Vec::new(),
+            shutdown: vec![ShutdownStep::new(ShutdownPhase::Waiting, self, async |scheduler, _| {
+                scheduler.drain(DRAIN_LIMIT).await
+            })],
+        };
+        let turns = TurnParts {
+            agent_data: vec![Arc::new(self.clone())],
+            project_names: vec![Arc::new(self.clone())],
+            tools: Vec::new(),
+            builtin_tools: vec![Arc::new(SchedulerTools::new(self))],
+            sinks: vec![Arc::new(self.clone())],
+            observers: Vec::new(),
+            deciders: Vec::new(),
+        };
+        (domain, turns)
     }
 
-    fn add_metrics(&self, metrics: &Metrics) {
+    fn metrics(&self) -> MetricList {
+        let mut metrics = MetricList::default();
         let family = Family::gauge("svc_scheduler_jobs_active", "Jobs of the scheduler that wait for their next run.");
         metrics.read(family, self, async |scheduler| Ok(Sample::one(scheduler.count_active().await?)));
         let help = "Runs of jobs by how they ended here, since the daemon started.";
@@ -94,5 +125,6 @@ impl Domain for Scheduler {
         metrics.read(Family::gauge("svc_scheduler_lateness_seconds", help), self, async |scheduler| {
             Ok(Sample::seconds(scheduler.counts().lateness()))
         });
+        metrics
     }
 }

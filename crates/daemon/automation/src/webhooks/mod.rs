@@ -42,7 +42,12 @@ mod store;
 mod turns;
 mod worker;
 
-use agentd_core::runtime::{Domain, Family, Metrics, QueueWorker, Sample, Workers};
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
+use agentd_core::runtime::{Family, MetricList, QueueWorker, Sample};
+use agentd_engine::engine::TurnParts;
 
 use worker::{PurgeDeliveries, StartTurns};
 
@@ -51,13 +56,36 @@ pub use model::{Delivery, DeliveryStatus, StoredRequest, Webhook, WebhookChange,
 pub use routes::routes;
 pub use service::{CreatedWebhook, ReceivedRequest, Webhooks};
 
-impl Domain for Webhooks {
-    fn add_workers(&self, workers: &mut Workers) {
-        workers.add(QueueWorker(StartTurns(self.clone())));
-        workers.add(PurgeDeliveries(self.clone()));
+/// Deliveries that wait for a permit at a provider are given back within this time.
+const DRAIN_LIMIT: Duration = Duration::from_secs(1);
+
+impl Webhooks {
+    /// What the daemon gets of this domain.
+    #[must_use]
+    pub fn parts(&self) -> (DomainParts, TurnParts) {
+        let domain = DomainParts {
+            workers: vec![Box::new(QueueWorker(StartTurns(self.clone()))), Box::new(PurgeDeliveries(self.clone()))],
+            metrics: self.metrics(),
+            portable: Vec::new(),
+            finders: Vec::new(),
+            shutdown: vec![ShutdownStep::new(ShutdownPhase::Waiting, self, async |webhooks, _| {
+                webhooks.drain(DRAIN_LIMIT).await
+            })],
+        };
+        let turns = TurnParts {
+            agent_data: vec![Arc::new(self.clone())],
+            project_names: Vec::new(),
+            tools: Vec::new(),
+            builtin_tools: Vec::new(),
+            sinks: vec![Arc::new(self.clone())],
+            observers: Vec::new(),
+            deciders: Vec::new(),
+        };
+        (domain, turns)
     }
 
-    fn add_metrics(&self, metrics: &Metrics) {
+    fn metrics(&self) -> MetricList {
+        let mut metrics = MetricList::default();
         let help = "Requests to inbound webhooks by what became of them (accepted, repeated, unsigned, disabled, \
                     rate_limited, overloaded, invalid, failed), since the daemon started.";
         let family = Family::counter("svc_webhook_requests_total", help).by(&["outcome"]);
@@ -66,5 +94,6 @@ impl Domain for Webhooks {
         metrics.read(Family::gauge("svc_webhook_turns_waiting", help), self, async |webhooks| {
             Ok(Sample::one(webhooks.waiting_turns().await?))
         });
+        metrics
     }
 }

@@ -25,7 +25,11 @@ mod service;
 mod store;
 mod title;
 
-use agentd_core::runtime::{Domain, Workers};
+use std::sync::Arc;
+
+use agentd_core::parts::DomainParts;
+use agentd_core::runtime::MetricList;
+use agentd_engine::engine::TurnParts;
 
 use purge::PurgeConversations;
 
@@ -34,8 +38,26 @@ pub use model::{Conversation, ConversationId, ExecutionMode, Message, MessageId,
 pub use routes::routes;
 pub use service::{CHANNEL_TRANSCRIPT, ChannelTurn, Chat, CreateConversation, SendMessage, StartedReply};
 
-impl Domain for Chat {
-    fn add_workers(&self, workers: &mut Workers) {
-        workers.add(PurgeConversations(self.clone()));
+impl Chat {
+    /// What the daemon gets of this domain.
+    #[must_use]
+    pub fn parts(&self) -> (DomainParts, TurnParts) {
+        let domain = DomainParts {
+            workers: vec![Box::new(PurgeConversations(self.clone()))],
+            metrics: MetricList::default(),
+            portable: Vec::new(),
+            finders: Vec::new(),
+            shutdown: Vec::new(),
+        };
+        let turns = TurnParts {
+            agent_data: vec![Arc::new(self.clone())],
+            project_names: vec![Arc::new(self.clone())],
+            tools: Vec::new(),
+            builtin_tools: Vec::new(),
+            sinks: vec![Arc::new(self.clone())],
+            observers: Vec::new(),
+            deciders: Vec::new(),
+        };
+        (domain, turns)
     }
 }

@@ -26,16 +26,43 @@ mod store;
 mod utterance;
 mod worker;
 
-use agentd_core::runtime::{Domain, QueueWorker, Workers};
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
+use agentd_core::runtime::{MetricList, QueueWorker};
+use agentd_engine::engine::TurnParts;
 
 use worker::{CountTurns, ProposeChanges};
 
 pub use service::Evolution;
 pub use utterance::{Author, RecentUtterances, Utterance};
 
-impl Domain for Evolution {
-    fn add_workers(&self, workers: &mut Workers) {
-        workers.add(CountTurns(self.clone()));
-        workers.add(QueueWorker(ProposeChanges(self.clone())));
+/// What an agent said about itself is stored within this time, once its turn has ended.
+const DRAIN_LIMIT: Duration = Duration::from_secs(1);
+
+impl Evolution {
+    /// What the daemon gets of this domain.
+    #[must_use]
+    pub fn parts(&self) -> (DomainParts, TurnParts) {
+        let domain = DomainParts {
+            workers: vec![Box::new(CountTurns(self.clone())), Box::new(QueueWorker(ProposeChanges(self.clone())))],
+            metrics: MetricList::default(),
+            portable: Vec::new(),
+            finders: Vec::new(),
+            shutdown: vec![ShutdownStep::new(ShutdownPhase::Learned, self, async |evolution, _| {
+                evolution.drain(DRAIN_LIMIT).await
+            })],
+        };
+        let turns = TurnParts {
+            agent_data: vec![Arc::new(self.clone())],
+            project_names: Vec::new(),
+            tools: Vec::new(),
+            builtin_tools: Vec::new(),
+            sinks: Vec::new(),
+            observers: vec![Arc::new(self.clone())],
+            deciders: vec![Arc::new(self.clone())],
+        };
+        (domain, turns)
     }
 }

@@ -35,7 +35,11 @@ mod store;
 mod tools;
 mod worker;
 
-use agentd_core::runtime::{Domain, Workers};
+use std::sync::Arc;
+
+use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
+use agentd_core::runtime::MetricList;
+use agentd_engine::engine::TurnParts;
 
 use worker::{
     ConsolidateConversations, EmbedEpisodes, ExtractEntities, FlushIndex, ForgetEpisodes, PruneChanges,
@@ -51,16 +55,36 @@ pub use settings::MemorySettings;
 pub use source::{ConversationRef, ConversationSource, Speaker, Utterance, UtterancePage};
 pub use tools::MemoryTools;
 
-impl Domain for Memory {
-    fn add_workers(&self, workers: &mut Workers) {
-        workers.add(WarmIndex(self.clone()));
-        workers.add(FlushIndex(self.clone()));
-        workers.add(EmbedEpisodes::new(self.clone()));
-        workers.add(PruneChanges(self.clone()));
-        workers.add(WriteRecalls(self.clone()));
-        workers.add(RememberConversations(self.clone()));
-        workers.add(ConsolidateConversations(self.clone()));
-        workers.add(ForgetEpisodes(self.clone()));
-        workers.add(ExtractEntities(self.clone()));
+impl Memory {
+    /// What the daemon gets of this domain.
+    #[must_use]
+    pub fn parts(&self) -> (DomainParts, TurnParts) {
+        let domain = DomainParts {
+            workers: vec![
+                Box::new(WarmIndex(self.clone())),
+                Box::new(FlushIndex(self.clone())),
+                Box::new(EmbedEpisodes::new(self.clone())),
+                Box::new(PruneChanges(self.clone())),
+                Box::new(WriteRecalls(self.clone())),
+                Box::new(RememberConversations(self.clone())),
+                Box::new(ConsolidateConversations(self.clone())),
+                Box::new(ForgetEpisodes(self.clone())),
+                Box::new(ExtractEntities(self.clone())),
+            ],
+            metrics: MetricList::default(),
+            portable: Vec::new(),
+            finders: Vec::new(),
+            shutdown: vec![ShutdownStep::new(ShutdownPhase::Processes, self, async |memory, _| memory.close().await)],
+        };
+        let turns = TurnParts {
+            agent_data: vec![Arc::new(self.clone())],
+            project_names: Vec::new(),
+            tools: Vec::new(),
+            builtin_tools: vec![Arc::new(MemoryTools::new(self.clone()))],
+            sinks: Vec::new(),
+            observers: vec![Arc::new(self.clone())],
+            deciders: Vec::new(),
+        };
+        (domain, turns)
     }
 }

@@ -32,7 +32,8 @@ mod service;
 mod store;
 mod worker;
 
-use crate::runtime::{Domain, Family, Metrics, Sample, Workers};
+use crate::parts::DomainParts;
+use crate::runtime::{Family, MetricList, Sample};
 use worker::{CredentialUseWriter, LoginPurge};
 
 pub use error::AuthError;
@@ -44,14 +45,23 @@ pub use model::{
 pub use routes::{CreatedKey, RegisterRequest, RegisteredUser, SessionDelivery, SetCookies, routes};
 pub use service::{Auth, AuthOptions, CREDENTIALS};
 
-impl Domain for Auth {
-    fn add_workers(&self, workers: &mut Workers) {
-        workers.add(CredentialUseWriter(self.clone()));
-        workers.add(LoginPurge(self.clone()));
+impl Auth {
+    /// What the daemon gets of this domain.
+    #[must_use]
+    pub fn parts(&self) -> DomainParts {
+        DomainParts {
+            workers: vec![Box::new(CredentialUseWriter(self.clone())), Box::new(LoginPurge(self.clone()))],
+            metrics: self.metrics(),
+            portable: Vec::new(),
+            finders: Vec::new(),
+            shutdown: Vec::new(),
+        }
     }
 
-    fn add_metrics(&self, metrics: &Metrics) {
+    fn metrics(&self) -> MetricList {
+        let mut metrics = MetricList::default();
         let family = Family::gauge("svc_active_sessions", "Sessions of people that are logged in.");
         metrics.read(family, self, async |auth| Ok(Sample::one(u64::try_from(auth.active_sessions().await?)?)));
+        metrics
     }
 }

@@ -17,7 +17,8 @@ mod service;
 mod store;
 mod worker;
 
-use crate::runtime::{Domain, Workers};
+use crate::parts::{DomainParts, ShutdownPhase, ShutdownStep};
+use crate::runtime::MetricList;
 use worker::{StoreLatencies, WidenBuckets};
 
 pub use counter::Counter;
@@ -25,9 +26,20 @@ pub use period::{Buckets, Period, Zoned};
 pub use service::{LatencyBucket, Rollups, UsageSum};
 pub use store::{UsageDimension, UsageEntry, add_usage, count, sum_tokens_of_agent};
 
-impl Domain for Rollups {
-    fn add_workers(&self, workers: &mut Workers) {
-        workers.add(StoreLatencies(self.clone()));
-        workers.add(WidenBuckets(self.clone()));
+impl Rollups {
+    /// What the daemon gets of this domain.
+    #[must_use]
+    pub fn parts(&self) -> DomainParts {
+        DomainParts {
+            workers: vec![Box::new(StoreLatencies(self.clone())), Box::new(WidenBuckets(self.clone()))],
+            metrics: MetricList::default(),
+            portable: Vec::new(),
+            finders: Vec::new(),
+            shutdown: vec![ShutdownStep::new(ShutdownPhase::Measured, self, async |rollups, _| {
+                if let Err(error) = rollups.flush(true).await {
+                    tracing::warn!(%error, "what was measured in the last minute is lost");
+                }
+            })],
+        }
     }
 }

@@ -1,5 +1,4 @@
-//! The interface through which a domain registers its workers and metrics and validates restored rows, and the
-//! registrations of the runtime itself.
+//! The workers and metrics of the runtime itself, and how a domain validates restored rows.
 
 use std::sync::Arc;
 
@@ -10,24 +9,11 @@ use futures_util::future::LocalBoxFuture;
 
 use super::backlog::{CountEvents, EventBacklog};
 use super::data_dir::DataDir;
-use super::metrics::{Family, Metrics, Sample};
+use super::metrics::{Family, MetricList, Sample};
 use super::purge::{PruneEvents, PurgeAnswers};
 use super::report::{WorkerRecord, WorkerRecords};
 use super::supervise::TaskPanics;
-use super::worker::Workers;
-
-/// A domain, as the whole daemon sees it.
-pub trait Domain {
-    /// Adds what works in the background.
-    fn add_workers(&self, workers: &mut Workers) {
-        let _ = workers;
-    }
-
-    /// Adds the figures that are kept of it.
-    fn add_metrics(&self, metrics: &Metrics) {
-        let _ = metrics;
-    }
-}
+use super::worker::Worker;
 
 /// Validates a domain's rows after an import. An archive is untrusted input.
 pub trait ValidateRestored: Send + Sync {
@@ -47,14 +33,21 @@ pub struct Base {
     pub tracer: Tracer,
 }
 
-impl Domain for Base {
-    fn add_workers(&self, workers: &mut Workers) {
-        workers.add(PurgeAnswers(self.db.clone()));
-        workers.add(PruneEvents(self.db.clone()));
-        workers.add(CountEvents::new(self.db.clone(), self.backlog.clone()));
+impl Base {
+    /// Workers that serve all domains alike.
+    #[must_use]
+    pub fn workers(&self) -> Vec<Box<dyn Worker>> {
+        vec![
+            Box::new(PurgeAnswers(self.db.clone())),
+            Box::new(PruneEvents(self.db.clone())),
+            Box::new(CountEvents::new(self.db.clone(), self.backlog.clone())),
+        ]
     }
 
-    fn add_metrics(&self, metrics: &Metrics) {
+    /// Metrics of the runtime.
+    #[must_use]
+    pub fn metrics(&self) -> MetricList {
+        let mut metrics = MetricList::default();
         let help = "The file system of the data directory: its size (total), and what of it the daemon may still fill (available).";
         let family = Family::gauge("svc_disk_bytes", help).by(&["kind"]);
         metrics.read(family, &self.data_dir, async |data_dir| {
@@ -94,6 +87,7 @@ impl Domain for Base {
             };
             Ok(ended.map(sample).collect())
         });
+        metrics
     }
 }
 

@@ -50,5 +50,6 @@ pub use routes::{SettingsRoutes, routes};
 pub use safety::{SafetyReport, SafetyScope, SafetySetting, Strength, UnchangedSetting, WeakenedSetting};
 pub use section::{PartialObject, Registry, ResetGroup, Section};
 pub use service::{
-    FindsNamed, ImportedSettings, KeeperImport, PortableSection, Settings, SettingsChange, WrittenSettings,
+    FindsNamed, ImportedSettings, KeeperImport, PortableSection, Settings, SettingsChange, SettingsSlots,
+    WrittenSettings,
 };

@@ -22,7 +22,10 @@ mod service;
 mod store;
 mod worker;
 
-use agentd_core::runtime::{Domain, Workers};
+use std::sync::Arc;
+
+use agentd_core::parts::DomainParts;
+use agentd_core::runtime::MetricList;
 
 use worker::PurgeAgents;
 
@@ -33,8 +36,16 @@ pub use routes::{AgentFields, AgentView, routes};
 pub use service::{Agents, OwnsAgentData, ReplaceInstructions};
 pub use store::is_living;
 
-impl Domain for Agents {
-    fn add_workers(&self, workers: &mut Workers) {
-        workers.add(PurgeAgents::new(self.clone()));
+impl Agents {
+    /// What the daemon gets of this domain.
+    #[must_use]
+    pub fn parts(&self) -> DomainParts {
+        DomainParts {
+            workers: vec![Box::new(PurgeAgents::new(self.clone()))],
+            metrics: MetricList::default(),
+            portable: Vec::new(),
+            finders: vec![Arc::new(self.clone())],
+            shutdown: Vec::new(),
+        }
     }
 }

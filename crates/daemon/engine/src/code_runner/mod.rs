@@ -15,7 +15,8 @@ mod runner;
 mod settings;
 mod worker;
 
-use agentd_core::runtime::{Domain, Workers};
+use agentd_core::parts::DomainParts;
+use agentd_core::runtime::MetricList;
 
 pub use interpreter::Interpreter;
 pub use outcome::CodeOutcome;
@@ -27,8 +28,16 @@ pub(crate) use settings::SandboxPatch;
 pub use settings::{SandboxBackend, SandboxSettings};
 pub use worker::CheckSandbox;
 
-impl Domain for CodeRunner {
-    fn add_workers(&self, workers: &mut Workers) {
-        workers.add(CheckSandbox(self.clone()));
+impl CodeRunner {
+    /// What the daemon gets of this domain.
+    #[must_use]
+    pub fn parts(&self) -> DomainParts {
+        DomainParts {
+            workers: vec![Box::new(CheckSandbox(self.clone()))],
+            metrics: MetricList::default(),
+            portable: Vec::new(),
+            finders: Vec::new(),
+            shutdown: Vec::new(),
+        }
     }
 }

@@ -15,11 +15,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::{Page, Timestamp};
-use agentd_core::runtime::{AppContext, NextDue, WorkerReport};
+use agentd_core::runtime::{AppContext, NextDue, Slot, WorkerReport};
 use agentd_core::settings::Settings;
 use agentd_store::{Read, StoreError, Tx};
 use futures_util::future::{BoxFuture, LocalBoxFuture};
-use parking_lot::RwLock;
 use serde_json::Value;
 use tokio::sync::Notify;
 
@@ -75,7 +74,7 @@ pub struct Approvals {
     context: AppContext,
     settings: Settings,
     wake: WakeTurn,
-    deciders: Arc<RwLock<Vec<Arc<dyn DecidesApproval>>>>,
+    deciders: Slot<Vec<Arc<dyn DecidesApproval>>>,
     /// A turn asks for something: it may expire before what the worker waits for.
     asked: Arc<Notify>,
     next_look: Arc<NextDue>,
@@ -88,14 +87,13 @@ impl std::fmt::Debug for Approvals {
 }
 
 impl Approvals {
-    pub(super) fn new(context: AppContext, settings: Settings, wake: WakeTurn) -> Self {
-        let deciders = Arc::default();
+    pub(super) fn new(
+        context: AppContext,
+        settings: Settings,
+        deciders: Slot<Vec<Arc<dyn DecidesApproval>>>,
+        wake: WakeTurn,
+    ) -> Self {
         Self { context, settings, wake, deciders, asked: Arc::default(), next_look: Arc::default() }
-    }
-
-    /// Registers who acts on a kind. Called while the daemon is composed.
-    pub fn register(&self, decider: Arc<dyn DecidesApproval>) {
-        self.deciders.write().push(decider);
     }
 
     /// An approval for a call of a tool, not stored yet.
@@ -282,7 +280,7 @@ impl Approvals {
     }
 
     fn decider(&self, approval: &Approval) -> Option<Arc<dyn DecidesApproval>> {
-        self.deciders.read().iter().find(|decider| decider.kind() == approval.kind).cloned()
+        self.deciders.all().iter().find(|decider| decider.kind() == approval.kind).cloned()
     }
 
     async fn objection(&self, tx: &mut Tx, approval: &Approval) -> Result<Option<String>, StoreError> {

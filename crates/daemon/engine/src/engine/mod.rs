@@ -56,6 +56,7 @@ mod error;
 mod holder;
 mod live;
 mod model;
+mod parts;
 mod permits;
 mod prompt;
 mod recall;
@@ -72,7 +73,8 @@ mod worker;
 use std::sync::Arc;
 
 use agentd_base::Clock;
-use agentd_core::runtime::{CountBy, Domain, Family, Metrics, Recorder, Sample, Series, Workers};
+use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
+use agentd_core::runtime::{CountBy, Family, MetricList, Recorder, Sample, Series};
 
 use worker::SessionMaintenance;
 
@@ -84,9 +86,11 @@ pub use model::{
     SpanError, SpanStatus, SpanTokens, SpanType, StartTurn, ToolUse, TraceSpan, TurnTrace, TurnUsage, Unread,
     check_tools, distinct_tools,
 };
+pub use parts::TurnParts;
 pub use permits::BackgroundPermit;
 pub use recall::{AnsweredTurn, Recall, RecallRequest, Recalled, RecalledTurn};
 pub use service::{Engine, TurnActivity};
+pub use state::EngineSlots;
 pub use store::{cancel_in_conversation, cancel_session, find_running_in_conversation, forget_sessions};
 pub use turn::MAX_HISTORY;
 pub use turn_sink::{ConversationSummary, Settled, TurnObserver, TurnSink};
@@ -119,18 +123,43 @@ impl TurnObserver for MeasureTurns {
     }
 }
 
-impl Domain for Engine {
-    fn add_workers(&self, workers: &mut Workers) {
-        workers.add(SessionMaintenance(self.clone()));
-    }
-
-    fn add_metrics(&self, metrics: &Metrics) {
+impl Engine {
+    /// What the daemon gets of this domain.
+    #[must_use]
+    pub fn parts(&self) -> (DomainParts, TurnParts) {
         let help = "Turns of agents by how they ended, since the daemon started.";
         let family = Family::counter("svc_tasks_total", help).by(&["status"]);
+        let ends = Arc::new(CountBy::new(family, ENDS));
+        let mut metrics = self.metrics();
+        metrics.add_counter(&ends);
         let (recorder, clock) = (self.inner().context.recorder.clone(), self.inner().context.clock.clone());
+        let observer = MeasureTurns { ends, recorder, clock };
+        let turns = TurnParts {
+            agent_data: vec![Arc::new(self.clone())],
+            project_names: Vec::new(),
+            tools: Vec::new(),
+            builtin_tools: Vec::new(),
+            sinks: Vec::new(),
+            observers: vec![Arc::new(observer)],
+            deciders: Vec::new(),
+        };
+        let domain = DomainParts {
+            workers: vec![Box::new(SessionMaintenance(self.clone()))],
+            metrics,
+            portable: Vec::new(),
+            finders: Vec::new(),
+            shutdown: vec![ShutdownStep::new(ShutdownPhase::Work, self, async |engine, grace| {
+                engine.drain(grace).await
+            })],
+        };
+        (domain, turns)
+    }
+
+    fn metrics(&self) -> MetricList {
+        let mut metrics = MetricList::default();
         metrics.read(Family::gauge("svc_turns_running", "Turns that run in this daemon now."), self, async |engine| {
             Ok(Sample::one(u64::try_from(engine.running_turns())?))
         });
-        self.observe(Arc::new(MeasureTurns { ends: metrics.add_counter(family, ENDS), recorder, clock }));
+        metrics
     }
 }

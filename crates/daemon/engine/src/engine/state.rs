@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use agentd_core::runtime::AppContext;
+use agentd_core::runtime::{AppContext, Slot};
 use agentd_core::settings::Settings;
-use parking_lot::RwLock;
 
-use super::approvals::Approvals;
+use super::approvals::{Approvals, DecidesApproval};
 use super::holder::Holder;
 use super::live::LiveTurns;
 use super::model::{Marker, Session, SessionStatus};
@@ -22,6 +21,19 @@ use crate::tools::Tools;
 /// How long a session is held without a sign of life.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 
+/// What is composed after the engine.
+#[derive(Debug, Clone)]
+pub struct EngineSlots {
+    /// Who keeps replies.
+    pub sinks: Slot<Vec<Arc<dyn TurnSink>>>,
+    /// Who hears of ends.
+    pub observers: Slot<Vec<Arc<dyn TurnObserver>>>,
+    /// Who acts on answers to approvals.
+    pub deciders: Slot<Vec<Arc<dyn DecidesApproval>>>,
+    /// What agents remember.
+    pub recall: Slot<Arc<dyn Recall>>,
+}
+
 pub(super) struct EngineState {
     pub(super) context: AppContext,
     pub(super) settings: Settings,
@@ -31,9 +43,7 @@ pub(super) struct EngineState {
     pub(super) approvals: Approvals,
     pub(super) live: Arc<LiveTurns>,
     pub(super) holder: Holder,
-    pub(super) sinks: RwLock<Vec<Arc<dyn TurnSink>>>,
-    pub(super) observers: RwLock<Vec<Arc<dyn TurnObserver>>>,
-    pub(super) recall: RwLock<Option<Arc<dyn Recall>>>,
+    pub(super) slots: EngineSlots,
     pub(super) marker: Marker,
     pub(super) background: BackgroundPermits,
     pub(super) is_supervised: AtomicBool,
@@ -43,13 +53,13 @@ pub(super) struct EngineState {
 
 impl EngineState {
     pub(super) fn recall(&self) -> Option<Arc<dyn Recall>> {
-        self.recall.read().clone()
+        self.slots.recall.get().cloned()
     }
 
     /// Tells that a turn's end is stored.
     pub(super) fn ended(&self, session: &Session, status: SessionStatus, reason: Option<&str>) {
         tracing::debug!(session = %session.id, status = status.as_str(), "a turn ended");
-        for observer in self.observers.read().iter() {
+        for observer in self.slots.observers.all() {
             observer.turn_ended(session, status, reason);
         }
     }

@@ -19,7 +19,8 @@ mod service;
 mod store;
 mod worker;
 
-use agentd_core::runtime::{Domain, Workers};
+use agentd_core::parts::DomainParts;
+use agentd_core::runtime::MetricList;
 
 use worker::PurgeProjects;
 
@@ -29,8 +30,16 @@ pub use routes::routes;
 pub use service::{NamesProjects, Projects};
 pub use store::living_project;
 
-impl Domain for Projects {
-    fn add_workers(&self, workers: &mut Workers) {
-        workers.add(PurgeProjects(self.clone()));
+impl Projects {
+    /// What the daemon gets of this domain.
+    #[must_use]
+    pub fn parts(&self) -> DomainParts {
+        DomainParts {
+            workers: vec![Box::new(PurgeProjects(self.clone()))],
+            metrics: MetricList::default(),
+            portable: Vec::new(),
+            finders: Vec::new(),
+            shutdown: Vec::new(),
+        }
     }
 }

@@ -4,10 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use agentd_base::Page;
-use agentd_core::runtime::AppContext;
+use agentd_core::runtime::{AppContext, Slot};
 use agentd_store::{NewEvent, Read, Recorder, StoreError, Tx};
 use futures_util::future::LocalBoxFuture;
-use parking_lot::RwLock;
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -30,7 +29,7 @@ pub trait NamesProjects: Send + Sync {
 
 struct Inner {
     context: AppContext,
-    namers: RwLock<Vec<Arc<dyn NamesProjects>>>,
+    namers: Slot<Vec<Arc<dyn NamesProjects>>>,
     purge_wake: Arc<Notify>,
 }
 
@@ -45,14 +44,10 @@ impl std::fmt::Debug for Projects {
 }
 
 impl Projects {
+    /// `namers` are the parts of the daemon whose rows may name a project.
     #[must_use]
-    pub fn new(context: AppContext) -> Self {
-        Self(Arc::new(Inner { context, namers: RwLock::default(), purge_wake: Arc::default() }))
-    }
-
-    /// Registers rows that may name a project. Called while the daemon is composed.
-    pub fn register(&self, namer: Arc<dyn NamesProjects>) {
-        self.0.namers.write().push(namer);
+    pub fn new(context: AppContext, namers: Slot<Vec<Arc<dyn NamesProjects>>>) -> Self {
+        Self(Arc::new(Inner { context, namers, purge_wake: Arc::default() }))
     }
 
     /// # Errors
@@ -173,7 +168,7 @@ impl Projects {
     }
 
     pub(super) fn namers(&self) -> Vec<Arc<dyn NamesProjects>> {
-        self.0.namers.read().clone()
+        self.0.namers.all().to_vec()
     }
 
     pub(super) fn purge_wake(&self) -> Arc<Notify> {

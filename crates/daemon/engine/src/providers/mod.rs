@@ -26,7 +26,10 @@ mod routes;
 mod service;
 mod store;
 
-use agentd_core::runtime::{Domain, Family, Metrics, Sample};
+use std::sync::Arc;
+
+use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
+use agentd_core::runtime::{Family, MetricList, Sample};
 
 pub use error::ProviderError;
 pub use local::without_tools;
@@ -39,8 +42,23 @@ pub use model::{
 pub use routes::routes;
 pub use service::{PlannedCall, PreparedProvider, Providers, Reservation};
 
-impl Domain for Providers {
-    fn add_metrics(&self, metrics: &Metrics) {
+impl Providers {
+    /// What the daemon gets of this domain.
+    #[must_use]
+    pub fn parts(&self) -> DomainParts {
+        DomainParts {
+            workers: Vec::new(),
+            metrics: self.metrics(),
+            portable: Vec::new(),
+            finders: vec![Arc::new(self.clone())],
+            shutdown: vec![ShutdownStep::new(ShutdownPhase::Processes, self, async |providers, _| {
+                providers.shut_down().await
+            })],
+        }
+    }
+
+    fn metrics(&self) -> MetricList {
+        let mut metrics = MetricList::default();
         let help = "Tokens by model and type (input, output), from the usage of every model call.";
         let family = Family::counter("svc_token_usage_total", help).by(&["model", "type"]);
         metrics.read(family, self, async |providers| {
@@ -69,5 +87,6 @@ impl Domain for Providers {
             let limits = [("today", figures.limit_today), ("all", figures.total_limit)];
             Ok(Sample::each(limits.into_iter().filter_map(|(period, limit)| Some((period, limit?)))))
         });
+        metrics
     }
 }

@@ -49,7 +49,10 @@ mod supervisor;
 mod tool;
 mod worker;
 
-use agentd_core::runtime::{Domain, Family, Metrics, Sample, Workers};
+use std::sync::Arc;
+
+use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
+use agentd_core::runtime::{Family, MetricList, Sample};
 
 pub use change::{SecretChanges, ToolServerChange, ToolServerId, TransportKind};
 pub use error::{Failure, ToolServerError};
@@ -65,19 +68,30 @@ pub use service::ToolServers;
 pub use state::{CallCounts, TestReport, ToolServerState};
 pub use worker::ToolServerMaintenance;
 
-impl Domain for ToolServers {
-    fn add_workers(&self, workers: &mut Workers) {
-        workers.add(ToolServerMaintenance(self.clone()));
+impl ToolServerRoutes {
+    /// What the daemon gets of this domain.
+    #[must_use]
+    pub fn parts(&self) -> DomainParts {
+        DomainParts {
+            workers: vec![Box::new(ToolServerMaintenance(self.servers.clone()))],
+            metrics: self.metrics(),
+            portable: vec![Arc::new(PortableSkills::new(&self.builtin, &self.custom, &self.servers))],
+            finders: Vec::new(),
+            shutdown: vec![ShutdownStep::new(ShutdownPhase::Processes, &self.servers, async |servers, _| {
+                servers.shut_down().await
+            })],
+        }
     }
 
-    fn add_metrics(&self, metrics: &Metrics) {
+    fn metrics(&self) -> MetricList {
+        let mut metrics = MetricList::default();
         let help = "Tool servers that this daemon has a session with.";
-        metrics.read(Family::gauge("svc_tool_servers_connected", help), self, async |servers| {
+        metrics.read(Family::gauge("svc_tool_servers_connected", help), &self.servers, async |servers| {
             Ok(Sample::one(u64::try_from(servers.connected())?))
         });
         let help = "Calls of tools of tool servers by how they ended, since the daemon started.";
         let family = Family::counter("svc_tool_server_calls_total", help).by(&["status"]);
-        metrics.read(family, self, async |servers| {
+        metrics.read(family, &self.servers, async |servers| {
             let counts = servers.call_counts();
             Ok(Sample::each([
                 ("ok", counts.ok),
@@ -86,5 +100,6 @@ impl Domain for ToolServers {
                 ("cancelled", counts.cancelled),
             ]))
         });
+        metrics
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use agentd_core::runtime::Slot;
 
 use super::offer::Offer;
 use super::output::{self, KeptOutput};
@@ -23,38 +23,31 @@ pub struct Tools(Arc<Inner>);
 
 struct Inner {
     room: Room,
-    sources: RwLock<Vec<Arc<dyn ToolSource>>>,
+    sources: Slot<Vec<Arc<dyn ToolSource>>>,
 }
 
 impl std::fmt::Debug for Tools {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tools").field("sources", &self.0.sources.read().len()).finish()
+        f.debug_struct("Tools").field("sources", &self.0.sources.all().len()).finish()
     }
 }
 
 impl Tools {
-    /// `room` is what a workspace may hold.
+    /// `room` is what a workspace may hold. Of two tools with one name, that of the earlier source counts.
     #[must_use]
-    pub fn new(room: &Room) -> Self {
-        Self(Arc::new(Inner { room: room.clone(), sources: RwLock::default() }))
-    }
-
-    /// Adds a source. Called while the daemon is composed; the order decides between equal names.
-    pub fn register(&self, source: Arc<dyn ToolSource>) {
-        self.0.sources.write().push(source);
+    pub fn new(room: &Room, sources: Slot<Vec<Arc<dyn ToolSource>>>) -> Self {
+        Self(Arc::new(Inner { room: room.clone(), sources }))
     }
 
     /// Whether a source keeps this name for itself.
     #[must_use]
     pub fn is_reserved(&self, name: &str) -> bool {
-        let sources = self.0.sources.read().clone();
-        sources.iter().any(|source| source.reserved_names().iter().any(|reserved| reserved == name))
+        self.0.sources.all().iter().any(|source| source.reserved_names().iter().any(|reserved| reserved == name))
     }
 
     /// Whether no custom tool can take this name now.
     pub async fn is_taken(&self, name: &str) -> bool {
-        let sources = self.0.sources.read().clone();
-        for source in sources {
+        for source in self.0.sources.all() {
             if source.has_tool(name).await {
                 return true;
             }
@@ -113,10 +106,9 @@ impl Tools {
 
     /// What an agent may use now.
     pub async fn offer(&self, agent: &Agent) -> Offer {
-        let sources = self.0.sources.read().clone();
         let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
         let mut names = HashSet::new();
-        for source in sources {
+        for source in self.0.sources.all() {
             for tool in source.tools(agent).await {
                 let name = &tool.description().name;
                 if is_permitted(agent, name) && names.insert(name.clone()) {

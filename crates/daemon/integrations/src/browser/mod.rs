@@ -27,7 +27,11 @@ mod stream;
 mod tools;
 mod worker;
 
-use agentd_core::runtime::{Domain, Workers};
+use std::sync::Arc;
+
+use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
+use agentd_core::runtime::MetricList;
+use agentd_engine::engine::TurnParts;
 
 use worker::CloseIdle;
 
@@ -38,8 +42,28 @@ pub use service::{Acted, Browser, BrowserDependencies, Session};
 pub use settings::BrowserSettings;
 pub use tools::BrowserTools;
 
-impl Domain for Browser {
-    fn add_workers(&self, workers: &mut Workers) {
-        workers.add(CloseIdle::new(self.clone()));
+impl Browser {
+    /// What the daemon gets of this domain.
+    #[must_use]
+    pub fn parts(&self) -> (DomainParts, TurnParts) {
+        let domain = DomainParts {
+            workers: vec![Box::new(CloseIdle::new(self.clone()))],
+            metrics: MetricList::default(),
+            portable: Vec::new(),
+            finders: Vec::new(),
+            shutdown: vec![ShutdownStep::new(ShutdownPhase::Processes, self, async |browser, _| {
+                browser.close().await;
+            })],
+        };
+        let turns = TurnParts {
+            agent_data: Vec::new(),
+            project_names: Vec::new(),
+            tools: Vec::new(),
+            builtin_tools: vec![Arc::new(BrowserTools::new(self))],
+            sinks: Vec::new(),
+            observers: Vec::new(),
+            deciders: Vec::new(),
+        };
+        (domain, turns)
     }
 }

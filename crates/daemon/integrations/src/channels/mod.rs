@@ -42,7 +42,12 @@ mod transport;
 mod turns;
 mod worker;
 
-use agentd_core::runtime::{Domain, Family, Metrics, QueueWorker, Sample, Workers};
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
+use agentd_core::runtime::{Family, MetricList, QueueWorker, Sample};
+use agentd_engine::engine::TurnParts;
 
 use worker::{KeepConnections, PurgeMessages, ReportProgress, RequestApprovals, StartTurns};
 
@@ -54,21 +59,48 @@ pub use model::{
 pub use routes::routes;
 pub use service::{ChannelDependencies, ChannelStatus, ChannelSummary, Channels};
 pub use store::ValidateChannels;
-pub use transport::register_transports;
+pub use transport::transports;
 
-impl Domain for Channels {
-    fn add_workers(&self, workers: &mut Workers) {
-        workers.add(QueueWorker(StartTurns(self.clone())));
-        workers.add(RequestApprovals(self.clone()));
-        workers.add(ReportProgress(self.clone()));
-        workers.add(KeepConnections(self.clone()));
-        workers.add(PurgeMessages(self.clone()));
+/// Messages that wait for a permit at a provider are given back within this time.
+const DRAIN_LIMIT: Duration = Duration::from_secs(1);
+
+impl Channels {
+    /// What the daemon gets of this domain.
+    #[must_use]
+    pub fn parts(&self) -> (DomainParts, TurnParts) {
+        let domain = DomainParts {
+            workers: vec![
+                Box::new(QueueWorker(StartTurns(self.clone()))),
+                Box::new(RequestApprovals(self.clone())),
+                Box::new(ReportProgress(self.clone())),
+                Box::new(KeepConnections(self.clone())),
+                Box::new(PurgeMessages(self.clone())),
+            ],
+            metrics: self.metrics(),
+            portable: Vec::new(),
+            finders: Vec::new(),
+            shutdown: vec![ShutdownStep::new(ShutdownPhase::Waiting, self, async |channels, _| {
+                channels.drain(DRAIN_LIMIT).await
+            })],
+        };
+        let turns = TurnParts {
+            agent_data: vec![Arc::new(self.clone())],
+            project_names: Vec::new(),
+            tools: Vec::new(),
+            builtin_tools: Vec::new(),
+            sinks: vec![Arc::new(self.clone())],
+            observers: Vec::new(),
+            deciders: Vec::new(),
+        };
+        (domain, turns)
     }
 
-    fn add_metrics(&self, metrics: &Metrics) {
+    fn metrics(&self) -> MetricList {
+        let mut metrics = MetricList::default();
         let help = "Messages of chat platforms, and requests that were refused, by what became of them (accepted, \
                     repeated, unsigned, disabled, rate_limited, overloaded, invalid, failed), since the daemon started.";
         let family = Family::counter("svc_channel_messages_total", help).by(&["outcome"]);
         metrics.read(family, self, async |channels| Ok(Sample::each(channels.request_counts())));
+        metrics
     }
 }

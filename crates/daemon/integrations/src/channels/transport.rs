@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use agentd_automation::notify::{
-    Delivered, DeliveryFailure, MessageFormat, NotificationId, Notify, Outgoing, Retry, Transport,
+    Delivered, DeliveryFailure, MessageFormat, NotificationId, Outgoing, Retry, Transport,
 };
 use agentd_chat_platforms::{ChatPlatform, Outgoing as Part, Platform, SendError};
 use futures_util::FutureExt;
@@ -27,10 +27,10 @@ pub(super) struct ChannelTransport {
 }
 
 /// Lets notifications go to every platform.
-pub fn register_transports(channels: &Channels, notify: &Notify) {
-    for platform in Platform::ALL {
-        notify.register(Arc::new(ChannelTransport::new(platform, channels.clone())));
-    }
+#[must_use]
+pub fn transports(channels: &Channels) -> Vec<Arc<dyn Transport>> {
+    let transport = |platform| Arc::new(ChannelTransport::new(platform, channels.clone())) as Arc<dyn Transport>;
+    Platform::ALL.into_iter().map(transport).collect()
 }
 
 impl ChannelTransport {

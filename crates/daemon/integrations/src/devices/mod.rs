@@ -32,7 +32,11 @@ mod session;
 mod store;
 mod worker;
 
-use agentd_core::runtime::{Domain, Family, Metrics, Sample, Workers};
+use std::sync::Arc;
+
+use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
+use agentd_core::runtime::{Family, MetricList, Sample};
+use agentd_engine::engine::TurnParts;
 
 use worker::PurgePairing;
 
@@ -42,16 +46,38 @@ pub use model::{Device, DeviceId, PairingCodeId};
 pub use routes::routes;
 pub use service::{Devices, IssuedCode, Paired};
 
-impl Domain for Devices {
-    fn add_workers(&self, workers: &mut Workers) {
-        workers.add(PurgePairing(self.clone()));
+impl Devices {
+    /// What the daemon gets of this domain.
+    #[must_use]
+    pub fn parts(&self) -> (DomainParts, TurnParts) {
+        let domain = DomainParts {
+            workers: vec![Box::new(PurgePairing(self.clone()))],
+            metrics: self.metrics(),
+            portable: Vec::new(),
+            finders: Vec::new(),
+            shutdown: vec![ShutdownStep::new(ShutdownPhase::Connections, self, async |devices, _| {
+                devices.drain().await
+            })],
+        };
+        let turns = TurnParts {
+            agent_data: Vec::new(),
+            project_names: Vec::new(),
+            tools: vec![Arc::new(self.clone())],
+            builtin_tools: Vec::new(),
+            sinks: Vec::new(),
+            observers: Vec::new(),
+            deciders: Vec::new(),
+        };
+        (domain, turns)
     }
 
-    fn add_metrics(&self, metrics: &Metrics) {
+    fn metrics(&self) -> MetricList {
+        let mut metrics = MetricList::default();
         let family = Family::gauge("svc_devices_connected", "Devices whose socket is open at this daemon.");
         metrics.read(family, self, async |devices| Ok(Sample::one(u64::try_from(devices.connected())?)));
         let help = "Calls of devices' tools by how they ended (done, failed, abandoned), since the daemon started.";
         let family = Family::counter("svc_device_calls_total", help).by(&["status"]);
         metrics.read(family, self, async |devices| Ok(Sample::each(devices.call_counts().read())));
+        metrics
     }
 }

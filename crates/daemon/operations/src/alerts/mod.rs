@@ -23,7 +23,8 @@ mod service;
 mod store;
 mod worker;
 
-use agentd_core::runtime::{Domain, Family, Metrics, Sample, Workers};
+use agentd_core::parts::DomainParts;
+use agentd_core::runtime::{Family, MetricList, Sample};
 
 use worker::{EvaluateAlerts, PurgeAlerts};
 
@@ -35,14 +36,23 @@ pub use restored::ValidateAlerts;
 pub use routes::routes;
 pub use service::{AlertSources, Alerts, ShownAlert};
 
-impl Domain for Alerts {
-    fn add_workers(&self, workers: &mut Workers) {
-        workers.add(EvaluateAlerts(self.clone()));
-        workers.add(PurgeAlerts(self.clone()));
+impl Alerts {
+    /// What the daemon gets of this domain.
+    #[must_use]
+    pub fn parts(&self) -> DomainParts {
+        DomainParts {
+            workers: vec![Box::new(EvaluateAlerts(self.clone())), Box::new(PurgeAlerts(self.clone()))],
+            metrics: self.metrics(),
+            portable: Vec::new(),
+            finders: Vec::new(),
+            shutdown: Vec::new(),
+        }
     }
 
-    fn add_metrics(&self, metrics: &Metrics) {
+    fn metrics(&self) -> MetricList {
+        let mut metrics = MetricList::default();
         let family = Family::gauge("svc_alerts", "Alerts that are turned on, by where they stand.").by(&["state"]);
         metrics.read(family, self, async |alerts| Ok(Sample::each(alerts.count_by_state().await?)));
+        metrics
     }
 }

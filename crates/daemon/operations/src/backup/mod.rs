@@ -37,7 +37,8 @@ mod service;
 mod settings;
 mod worker;
 
-use agentd_core::runtime::{Domain, Workers};
+use agentd_core::parts::DomainParts;
+use agentd_core::runtime::MetricList;
 
 use worker::DailyBackup;
 
@@ -51,8 +52,16 @@ pub use service::{Backup, NewArchive, Quiesce, RestoreValidators, Unreadable, Wh
 pub use archive::{ArchiveSummary, verify};
 pub use settings::BackupSettings;
 
-impl Domain for Backups {
-    fn add_workers(&self, workers: &mut Workers) {
-        workers.add(DailyBackup::new(self.clone()));
+impl Backups {
+    /// What the daemon gets of this domain.
+    #[must_use]
+    pub fn parts(&self) -> DomainParts {
+        DomainParts {
+            workers: vec![Box::new(DailyBackup::new(self.clone()))],
+            metrics: MetricList::default(),
+            portable: Vec::new(),
+            finders: Vec::new(),
+            shutdown: Vec::new(),
+        }
     }
 }

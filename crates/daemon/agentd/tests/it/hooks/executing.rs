@@ -154,7 +154,7 @@ async fn an_agent_of_a_hook_asks_before_it_uses_what_the_hook_names() {
     let acts = Reply::tool_calls(vec![ToolCall::new("v1", "act", json!({"word": "x"}))], COUNTED);
     let talk = Talk::with(Script::queue([acts, Reply::text(["Done."], COUNTED)])).await;
     let app = &talk.app;
-    app.running().daemon.tools().register(Arc::new(Source));
+    app.tools.add(Arc::new(Source));
     // So that what the script says first is the turn's.
     app.put("/api/settings/strategy").json(&json!({"planning": "off"})).send().await.expect_status(200);
     let starts =

@@ -174,7 +174,7 @@ impl Transport for Pigeon {
 
 #[tokio::test]
 async fn a_platform_that_is_off_or_unknown_ends_visibly() {
-    let app = TestApp::with_owner().await;
+    let mut app = TestApp::with_owner().await;
     let off = enqueue(&app, mail("off").max_attempts(2)).await;
     let unknown = Notification::new("pigeon:roof".parse().unwrap(), "unknown", "coo");
     let unknown = enqueue(&app, unknown.format(MessageFormat::Text).max_attempts(3)).await;
@@ -193,7 +193,8 @@ async fn a_platform_that_is_off_or_unknown_ends_visibly() {
     assert_eq!(events(&app, "channel.message.failed").await.len(), 2);
 
     let pigeon = Arc::new(Pigeon::default());
-    app.running().daemon.notify().register(pigeon.clone());
+    app.transports.push(pigeon.clone());
+    app.restart().await;
     app.post(&format!("/api/notifications/{unknown}/retry")).send().await.expect_status(200);
     app.run_workers().await;
     let sent = shown(&app, &unknown).await;

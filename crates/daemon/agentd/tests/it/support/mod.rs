@@ -13,6 +13,7 @@ pub mod record;
 pub mod request;
 pub mod smtp;
 pub mod talk;
+pub mod tools;
 pub mod watchdog;
 
 use std::net::SocketAddr;
@@ -21,8 +22,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use agentd::config::{Config, ConfigSource};
+use agentd::config::{Additions, Config, ConfigSource};
 use agentd::lifecycle::{Running, StartError, WorkerMode};
+use agentd_automation::notify::Transport;
 use agentd_base::{Entropy, MockClock, Secret, Timestamp};
 use agentd_inference::embedder::Embedder;
 use agentd_store::{Dialect, StoreError};
@@ -35,6 +37,7 @@ pub use folder::TestFolder;
 pub use page::TestPage;
 pub use process::TestProcess;
 pub use request::{TestRequest, TestResponse};
+use tools::TestTools;
 
 /// A Monday, 09:00 UTC.
 pub const START: &str = "2026-01-05T09:00:00.000Z";
@@ -66,6 +69,10 @@ pub struct TestApp {
     pub event_backlog_limit: Option<u32>,
     /// What makes vectors of texts.
     pub embedder: Arc<FakeEmbedder>,
+    /// Tools besides those of the daemon.
+    pub tools: TestTools,
+    /// Ways to send notifications besides those of the daemon. For the next start.
+    pub transports: Vec<Arc<dyn Transport>>,
     seed: u64,
     replicas: AtomicU64,
     folder: TestFolder,
@@ -123,6 +130,8 @@ impl TestApp {
             hook_waiting_limit: None,
             event_backlog_limit: None,
             embedder: Arc::new(FakeEmbedder::new()),
+            tools: TestTools::default(),
+            transports: Vec::new(),
             seed: 0,
             replicas: AtomicU64::new(0),
             folder,
@@ -177,6 +186,8 @@ impl TestApp {
             hook_waiting_limit: self.hook_waiting_limit,
             event_backlog_limit: self.event_backlog_limit,
             embedder: Arc::clone(&self.embedder),
+            tools: self.tools.clone(),
+            transports: self.transports.clone(),
             // Other ids than those that the first one and its other replicas make.
             seed: self.seed + 1_000 * (1 + self.replicas.fetch_add(1, Ordering::Relaxed)),
             replicas: AtomicU64::new(0),
@@ -200,6 +211,8 @@ impl TestApp {
             let mut config = Config::from_source(self.source.clone()).expect("a valid configuration");
             config.extra_tls_roots.clone_from(&self.mail.roots);
             config.embedder = Some(Arc::clone(&self.embedder) as Arc<dyn Embedder>);
+            config.additions =
+                Additions { tool_sources: vec![Arc::new(self.tools.clone())], transports: self.transports.clone() };
             config.hook_waiting_limit = self.hook_waiting_limit.unwrap_or(config.hook_waiting_limit);
             config.event_backlog_limit = self.event_backlog_limit.unwrap_or(config.event_backlog_limit);
             config.email_time_limit = self.mail.time_limit.unwrap_or(config.email_time_limit);

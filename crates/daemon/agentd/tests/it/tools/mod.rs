@@ -201,7 +201,7 @@ impl Bench {
 }
 
 fn offer(app: &TestApp, workshop: &Arc<Workshop>) {
-    app.running().daemon.tools().register(Arc::new(Source(Arc::clone(workshop))));
+    app.tools.add(Arc::new(Source(Arc::clone(workshop))));
 }
 
 /// So that code runs on every machine.

@@ -210,7 +210,7 @@ async fn the_payload_of_a_webhook_is_named_where_a_tool_asks() {
 async fn the_event_of_a_hook_is_named_where_a_tool_asks() {
     let talk = Talk::with(script(vec![vec![("act", json!({}))]])).await;
     prepare(&talk.app).await;
-    talk.app.running().daemon.tools().register(Arc::new(crate::webhooks::turns::Source));
+    talk.app.tools.add(Arc::new(crate::webhooks::turns::Source));
     let config = json!({"action": "start_agent", "agent": "scout", "template": "Look.", "tools": ["act"]});
     let hook = json!({"name": "h", "event_type": "memory.stored", "hook_type": "builtin", "config": config});
     talk.app.post("/api/hooks").json(&hook).send().await.expect_status(201);

@@ -153,7 +153,7 @@ async fn an_agent_may_read_and_what_the_webhook_names_asks_first() {
     let says = Reply::text(["Done."], COUNTED);
     let talk = Talk::with(Script::queue([acts.clone(), says.clone(), acts, says.clone(), burns, says])).await;
     let app = &talk.app;
-    app.running().daemon.tools().register(Arc::new(Source));
+    app.tools.add(Arc::new(Source));
     let ci = Sender::create(app, scouts()).await;
     let plain = ci.send(app, &build()).await;
     app.run_workers().await;

@@ -22,7 +22,7 @@ use agentd_engine::projects::{NamesProjects, ProjectId, Projects};
 use agentd_schedule::{Language, Schedule, Zone};
 use agentd_store::{StoreError, Tx};
 use futures_util::future::{BoxFuture, LocalBoxFuture};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::activity::ActivitySource;
@@ -94,7 +94,8 @@ struct Inner {
     /// Runs that are being prepared at once: a thousand of them must not stand in the way of the next claim.
     preparing: tokio::sync::Semaphore,
     counts: RunCounts,
-    activity: RwLock<Vec<Arc<dyn ActivitySource>>>,
+    /// Sees the owner do something.
+    activity: Arc<dyn ActivitySource>,
     /// For show and for sleeping; rows decide. Microseconds.
     next_due: NextDue,
     next_claim: NextDue,
@@ -124,6 +125,7 @@ impl Scheduler {
         projects: Projects,
         engine: Engine,
         notify: Notify,
+        activity: Arc<dyn ActivitySource>,
     ) -> Self {
         Self(Arc::new(Inner {
             context,
@@ -139,7 +141,7 @@ impl Scheduler {
             grown: Mutex::default(),
             preparing: tokio::sync::Semaphore::new(PREPARED_AT_ONCE),
             counts: RunCounts::default(),
-            activity: RwLock::default(),
+            activity,
             next_due: NextDue::default(),
             next_claim: NextDue::default(),
             last_tick: AtomicI64::new(0),

@@ -1,6 +1,5 @@
 //! What the owner's habits say, and what a calendar shows.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::Timestamp;
@@ -8,7 +7,7 @@ use agentd_engine::agents::AgentId;
 use agentd_schedule::{Language, Zone};
 
 use super::Scheduler;
-use crate::scheduler::activity::{Activity, ActivitySource};
+use crate::scheduler::activity::Activity;
 use crate::scheduler::error::SchedulerError;
 use crate::scheduler::model::{
     HABIT_DAYS, HEATMAP_DAYS, HourOfWeek, JobId, RunId, RunStatus, Suggestion, hour_of_week, suggestions,
@@ -52,18 +51,10 @@ pub struct Calendar {
 }
 
 impl Scheduler {
-    /// Registers who sees the owner do something. Called while the daemon is composed.
-    pub fn observe_owner(&self, source: Arc<dyn ActivitySource>) {
-        self.0.activity.write().push(source);
-    }
-
     async fn activity(&self, days: i64) -> Result<(Vec<Activity>, Timestamp), SchedulerError> {
         let since = self.0.context.clock.now() - Duration::from_secs(days.unsigned_abs() * 86_400);
         let mut found = calendar::activity_since(&mut self.0.context.db.read().await?, since).await?;
-        let sources = self.0.activity.read().clone();
-        for source in sources {
-            found.extend(source.activity_since(since).await?);
-        }
+        found.extend(self.0.activity.activity_since(since).await?);
         Ok((found, since))
     }
 

@@ -17,7 +17,9 @@ pub struct CountBy {
 }
 
 impl CountBy {
-    pub(super) fn new(family: Family, values: &'static [&'static str]) -> Self {
+    /// A counter of `family`, whose one label has these values.
+    #[must_use]
+    pub fn new(family: Family, values: &'static [&'static str]) -> Self {
         Self { family, values, counts: values.iter().map(|_| AtomicU64::new(0)).collect() }
     }
 

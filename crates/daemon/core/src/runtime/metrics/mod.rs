@@ -37,6 +37,35 @@ pub fn is_fresh(then: Timestamp, now: Timestamp) -> bool {
     then <= now && now.since(then) < FRESH_FOR
 }
 
+/// Figures of a domain, which are read when somebody asks for them.
+#[derive(Default)]
+pub struct MetricList(Vec<Box<dyn MetricSource>>);
+
+impl std::fmt::Debug for MetricList {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|source| source.family().name)).finish()
+    }
+}
+
+impl MetricList {
+    /// Adds a figure of `owner` that `read` gets. It must be cheap: the endpoint is public, though asked only once a
+    /// second.
+    pub fn read<T, F, R>(&mut self, family: Family, owner: &T, read: F)
+    where
+        T: Clone + Send + Sync + 'static,
+        F: Fn(T) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Vec<Sample>, SourceError>> + Send + 'static,
+    {
+        let owner = owner.clone();
+        self.0.push(Box::new(FunctionSource::new(family, move || read(owner.clone()))));
+    }
+
+    /// Adds a counter with one label, whose values are all known; the domain keeps the handle.
+    pub fn add_counter(&mut self, counter: &Arc<CountBy>) {
+        self.0.push(Box::new(Arc::clone(counter)));
+    }
+}
+
 /// What the recorded figures are read from. Cheap to share behind an `Arc`.
 pub struct Metrics {
     clock: Clock,
@@ -64,7 +93,7 @@ impl Metrics {
             sources: RwLock::default(),
             last: Mutex::new(None),
         };
-        recorded::add(&metrics, &recorder);
+        metrics.add(recorded::counters(&recorder));
         metrics
     }
 
@@ -74,29 +103,9 @@ impl Metrics {
         Arc::clone(&self.http) as Arc<dyn RequestObserver>
     }
 
-    /// Adds figures that are read when somebody asks for them.
-    fn add_source(&self, source: impl MetricSource + 'static) {
-        self.sources.write().push(Arc::new(Registered::new(Box::new(source))));
-    }
-
-    /// Adds figures of `owner` that `read` gets when somebody asks for them. It must be cheap: the endpoint is
-    /// public, though asked only once a second.
-    pub fn read<T, F, R>(&self, family: Family, owner: &T, read: F)
-    where
-        T: Clone + Send + Sync + 'static,
-        F: Fn(T) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<Vec<Sample>, SourceError>> + Send + 'static,
-    {
-        let owner = owner.clone();
-        self.add_source(FunctionSource::new(family, move || read(owner.clone())));
-    }
-
-    /// Adds a counter with one label, whose values are all known; the domain keeps the handle.
-    #[must_use]
-    pub fn add_counter(&self, family: Family, values: &'static [&'static str]) -> Arc<CountBy> {
-        let counter = Arc::new(CountBy::new(family, values));
-        self.add_source(Arc::clone(&counter));
-        counter
+    /// Adds the figures of a domain.
+    pub fn add(&self, metrics: MetricList) {
+        self.sources.write().extend(metrics.0.into_iter().map(|source| Arc::new(Registered::new(source))));
     }
 
     /// The text of all figures, at most a second old.

@@ -1,6 +1,6 @@
 //! Turns, calls of models and calls of tools, from what the recorder has of them.
 
-use super::Metrics;
+use super::MetricList;
 use super::exposition::Exposed;
 use super::source::{Family, Sample};
 use crate::runtime::recorder::{HistogramFamily, Recorder, Series};
@@ -15,7 +15,8 @@ pub(super) fn histograms(recorder: &Recorder) -> impl Iterator<Item = Exposed> {
 }
 
 /// The counters.
-pub(super) fn add(metrics: &Metrics, recorder: &Recorder) {
+pub(super) fn counters(recorder: &Recorder) -> MetricList {
+    let mut metrics = MetricList::default();
     let help = "Calls of models by provider and how they ended (ok, failed), since the daemon started.";
     let family = Family::counter("svc_model_calls_total", help).by(&["provider", "status"]);
     metrics.read(family, recorder, async |recorder| Ok(by_status(&recorder, Series::ModelCall)));
@@ -28,6 +29,7 @@ pub(super) fn add(metrics: &Metrics, recorder: &Recorder) {
         let tools = recorder.since_start(Series::Tool).into_iter();
         Ok(tools.map(|(tool, total)| Sample::micros(vec![tool.into()], total.sum_us)).collect())
     });
+    metrics
 }
 
 fn by_status(recorder: &Recorder, series: Series) -> Vec<Sample> {

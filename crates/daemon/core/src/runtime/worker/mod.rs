@@ -78,9 +78,12 @@ impl Workers {
         Self { all: Vec::new(), pause: WorkerPause::default(), panics, records: WorkerRecords::default(), clock }
     }
 
-    pub fn add(&mut self, worker: impl Worker) {
-        self.records.expect(worker.name(), worker.interval());
-        self.all.push(Arc::new(worker));
+    /// Adds the workers of a domain.
+    pub fn add(&mut self, workers: Vec<Box<dyn Worker>>) {
+        for worker in workers {
+            self.records.expect(worker.name(), worker.interval());
+            self.all.push(worker.into());
+        }
     }
 
     /// What each of them did since the daemon started.

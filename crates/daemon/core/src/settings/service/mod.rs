@@ -23,7 +23,7 @@ use super::{
     AgentSettings, EmailSettings, InterfaceSettings, ProactiveSettings, ProfileSettings, SecuritySettings,
     StrategySettings, store,
 };
-use crate::runtime::{AppContext, DataDir};
+use crate::runtime::{AppContext, DataDir, Slot};
 use crate::vault::{Vault, VaultError};
 pub use change::{SettingsChange, WrittenSettings};
 pub use import::ImportedSettings;
@@ -63,8 +63,16 @@ struct Inner {
     changes: watch::Sender<u64>,
     policy: PolicyHandle,
     derived: RwLock<Vec<DerivedPolicy>>,
-    others: RwLock<Vec<Arc<dyn PortableSection>>>,
-    finders: RwLock<Vec<Arc<dyn FindsNamed>>>,
+    slots: SettingsSlots,
+}
+
+/// What is composed after the settings.
+#[derive(Debug, Clone)]
+pub struct SettingsSlots {
+    /// Settings that are no section.
+    pub portable: Slot<Vec<Arc<dyn PortableSection>>>,
+    /// Who knows what a setting may name.
+    pub finders: Slot<Vec<Arc<dyn FindsNamed>>>,
 }
 
 /// The settings. Cheap to clone.
@@ -82,7 +90,12 @@ impl Settings {
     ///
     /// # Errors
     /// A section that cannot be read, or the database is away.
-    pub async fn open(context: &AppContext, vault: Vault, registry: Registry) -> Result<Self, SettingsError> {
+    pub async fn open(
+        context: &AppContext,
+        vault: Vault,
+        registry: Registry,
+        slots: SettingsSlots,
+    ) -> Result<Self, SettingsError> {
         let registry = Arc::new(registry);
         let snapshot = Snapshot::new(&context.db, &[store::SETTINGS]);
         let loaded = Arc::clone(&registry);
@@ -100,8 +113,7 @@ impl Settings {
             changes: watch::Sender::new(0),
             policy: PolicyHandle::default(),
             derived: RwLock::default(),
-            others: RwLock::default(),
-            finders: RwLock::default(),
+            slots,
         }));
         settings.0.policy.set(settings.security().net_policy());
         let (followed, draining) = (settings.clone(), context.draining.clone());
@@ -109,18 +121,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Adds settings that are no section. Called while the daemon is composed.
-    pub fn register(&self, keeper: Arc<dyn PortableSection>) {
-        self.0.others.write().push(keeper);
-    }
-
-    /// Adds who knows what a setting may name. Called while the daemon is composed.
-    pub fn register_finder(&self, finder: Arc<dyn FindsNamed>) {
-        self.0.finders.write().push(finder);
-    }
-
     pub(super) fn others(&self) -> Vec<Arc<dyn PortableSection>> {
-        self.0.others.read().clone()
+        self.0.slots.portable.all().to_vec()
     }
 
     /// A section as it is in force. It must have been registered.

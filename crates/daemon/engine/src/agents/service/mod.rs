@@ -5,12 +5,11 @@ mod change;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use agentd_core::runtime::AppContext;
+use agentd_core::runtime::{AppContext, Slot};
 use agentd_core::settings::{FindsNamed, InterfaceSettings, Language, Section, Settings};
 use agentd_store::{NewItem, Recorder, Snapshot, StoreError, Topic, Tx};
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, LocalBoxFuture};
-use parking_lot::RwLock;
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -91,7 +90,7 @@ struct Inner {
     settings: Settings,
     workspaces: WorkspaceFolders,
     list: Snapshot<AgentList>,
-    owners: RwLock<Vec<Arc<dyn OwnsAgentData>>>,
+    owners: Slot<Vec<Arc<dyn OwnsAgentData>>>,
     purge_wake: Arc<Notify>,
 }
 
@@ -106,21 +105,17 @@ impl std::fmt::Debug for Agents {
 }
 
 impl Agents {
+    /// `owners` have data that goes when its agent goes, in this order.
     #[must_use]
-    pub fn new(context: AppContext, settings: Settings) -> Self {
+    pub fn new(context: AppContext, settings: Settings, owners: Slot<Vec<Arc<dyn OwnsAgentData>>>) -> Self {
         Self(Arc::new(Inner {
             workspaces: WorkspaceFolders::new(Arc::clone(&context.data_dir)),
             list: Snapshot::new(&context.db, &[AGENTS]),
-            owners: RwLock::default(),
+            owners,
             purge_wake: Arc::default(),
             context,
             settings,
         }))
-    }
-
-    /// Registers data that has to go when its agent goes. Called while the daemon is composed.
-    pub fn register(&self, owner: Arc<dyn OwnsAgentData>) {
-        self.0.owners.write().push(owner);
     }
 
     /// Creates an agent and its workspace. The first agent becomes the default agent if the settings name none.
@@ -275,7 +270,7 @@ impl Agents {
     /// `NotFound`, or the store's refusal.
     pub async fn delete(&self, name_or_id: &str) -> Result<(), AgentError> {
         let agent = self.get(name_or_id).await?;
-        let owners = self.0.owners.read().clone();
+        let owners = self.owners();
         let (id, svc_name) = (agent.id.clone(), agent.svc_name.clone());
         let was_default = self
             .0
@@ -352,7 +347,7 @@ impl Agents {
     }
 
     pub(super) fn owners(&self) -> Vec<Arc<dyn OwnsAgentData>> {
-        self.0.owners.read().clone()
+        self.0.owners.all().to_vec()
     }
 
     pub(super) fn purge_wake(&self) -> Arc<Notify> {

@@ -13,7 +13,6 @@ use agentd_core::runtime::{AppContext, WorkerReport};
 use agentd_core::settings::Settings;
 use agentd_store::{Read, StoreError, Tx};
 use futures_util::{Stream, StreamExt};
-use parking_lot::RwLock;
 use tokio::sync::{Notify, oneshot};
 use tracing::Instrument as _;
 
@@ -26,15 +25,13 @@ use crate::engine::model::{
     Marker, NoAnswer, Round, Session, SessionEvent, SessionId, SessionStatus, SessionTrace, StartTurn,
 };
 use crate::engine::permits::BackgroundPermits;
-use crate::engine::recall::Recall;
 use crate::engine::session::log::read_log;
 use crate::engine::session::trace::read_trace;
 use crate::engine::session::{follow, recovery, task_events};
 use crate::engine::spans::turn_span;
-use crate::engine::state::EngineState;
+use crate::engine::state::{EngineSlots, EngineState};
 use crate::engine::store;
 use crate::engine::turn::{Prepared, WOKEN_A_BATCH, park};
-use crate::engine::turn_sink::{TurnObserver, TurnSink};
 use crate::providers::Providers;
 use crate::tools::Tools;
 
@@ -57,9 +54,17 @@ impl std::fmt::Debug for Engine {
 
 impl Engine {
     #[must_use]
-    pub fn new(context: AppContext, settings: Settings, agents: Agents, providers: Providers, tools: Tools) -> Self {
+    pub fn new(
+        context: AppContext,
+        settings: Settings,
+        agents: Agents,
+        providers: Providers,
+        tools: Tools,
+        slots: EngineSlots,
+    ) -> Self {
+        let deciders = slots.deciders.clone();
         Self(Arc::new_cyclic(|engine: &Weak<EngineState>| EngineState {
-            approvals: Approvals::new(context.clone(), settings.clone(), wake_turns(engine.clone())),
+            approvals: Approvals::new(context.clone(), settings.clone(), deciders, wake_turns(engine.clone())),
             tools,
             marker: Marker::new(settings.vault().hashing_key()),
             holder: Holder::of_this_process(&context.instance),
@@ -68,32 +73,15 @@ impl Engine {
             agents,
             providers,
             live: Arc::default(),
-            sinks: RwLock::default(),
-            observers: RwLock::default(),
-            recall: RwLock::default(),
+            slots,
             background: BackgroundPermits::default(),
             is_supervised: AtomicBool::new(false),
             waking: tokio::sync::Mutex::default(),
         }))
     }
 
-    /// Registers who hears of ends. Called while the daemon is composed.
-    pub fn observe(&self, observer: Arc<dyn TurnObserver>) {
-        self.0.observers.write().push(observer);
-    }
-
-    /// Registers what agents remember. Called while the daemon is composed.
-    pub fn set_recall(&self, recall: Arc<dyn Recall>) {
-        *self.0.recall.write() = Some(recall);
-    }
-
-    /// Registers who keeps replies. Called while the daemon is composed.
-    pub fn register(&self, sink: Arc<dyn TurnSink>) {
-        self.0.sinks.write().push(sink);
-    }
-
     /// Ends what an earlier life of this daemon left running. Called once before it is ready, when
-    /// every sink is registered.
+    /// every slot is filled.
     ///
     /// # Errors
     /// The store's refusal.

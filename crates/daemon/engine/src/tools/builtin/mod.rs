@@ -12,12 +12,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_core::runtime::AppContext;
+use agentd_core::runtime::{AppContext, Slot};
 use agentd_core::settings::Settings;
 use agentd_store::{Db, Read, Recorder, Snapshot, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -55,7 +54,7 @@ struct Inner {
     code: CodeTools,
     fetch: Arc<dyn Tool>,
     switched_off: Snapshot<BTreeSet<String>>,
-    joined: RwLock<Vec<Arc<dyn JoinsBuiltin>>>,
+    joined: Slot<Vec<Arc<dyn JoinsBuiltin>>>,
 }
 
 impl std::fmt::Debug for BuiltinTools {
@@ -65,8 +64,14 @@ impl std::fmt::Debug for BuiltinTools {
 }
 
 impl BuiltinTools {
+    /// `joined` are tools of other domains, which come after those that are here.
     #[must_use]
-    pub fn new(context: &AppContext, settings: &Settings, runner: CodeRunner) -> Self {
+    pub fn new(
+        context: &AppContext,
+        settings: &Settings,
+        runner: CodeRunner,
+        joined: Slot<Vec<Arc<dyn JoinsBuiltin>>>,
+    ) -> Self {
         let files = Files::new(context.entropy.clone(), runner.room().clone());
         Self(Arc::new(Inner {
             db: context.db.clone(),
@@ -80,7 +85,7 @@ impl BuiltinTools {
             code: CodeTools::new(runner),
             fetch: http_fetch::http_fetch(settings.policy()),
             switched_off: Snapshot::new(&context.db, &[store::BUILTIN_TOOLS]),
-            joined: RwLock::default(),
+            joined,
         }))
     }
 
@@ -90,19 +95,12 @@ impl BuiltinTools {
         ["read_file", "list_files", "search_files"].contains(&name)
     }
 
-    /// Adds tools of another domain, which come after those that are there. Called while the daemon is
-    /// composed.
-    pub fn join(&self, tools: Arc<dyn JoinsBuiltin>) {
-        self.0.joined.write().push(tools);
-    }
-
     /// Every tool with why it cannot work now, always in one order: files, code, the web, and then those that
     /// joined.
     fn all(&self) -> Vec<(Arc<dyn Tool>, Option<String>)> {
         let inner = &*self.0;
         let files = inner.files.iter().map(|tool| (Arc::clone(tool), None));
-        let joined = inner.joined.read();
-        let joined = joined.iter().flat_map(|others| others.tools());
+        let joined = inner.joined.all().iter().flat_map(|others| others.tools());
         files.chain(inner.code.all()).chain([(Arc::clone(&inner.fetch), None)]).chain(joined).collect()
     }
 

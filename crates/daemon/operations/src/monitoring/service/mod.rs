@@ -13,7 +13,7 @@ use std::sync::Arc;
 use agentd_base::{DomainError, HealthCheck};
 use agentd_core::auth::Auth;
 use agentd_core::rollups::{Rollups, Zoned};
-use agentd_core::runtime::{AppContext, Family, Metrics, Sample, WorkerRecords};
+use agentd_core::runtime::{AppContext, Family, MetricList, Metrics, Sample, WorkerRecords};
 use agentd_core::settings::Settings;
 use agentd_engine::agents::Agents;
 use agentd_engine::projects::Projects;
@@ -102,14 +102,14 @@ impl Monitoring {
         let components = Arc::new(health::Components::new(storage, checks.clone()));
         checks.insert(0, Arc::new(database));
         let metrics = Arc::new(Metrics::new(context.clock.clone(), context.recorder.clone()));
-        add_queue_depths(&metrics, &context.db);
+        metrics.add(queue_depths(&context.db));
         let probe = Arc::new(Probe::new(context.clock.clone(), checks));
         let system = SystemProbe::new(context.data_dir.root());
         let (context, sources) = (context.clone(), Arc::new(sources));
         Self { context, readiness, probe, metrics, bootstrap, sources, components, system }
     }
 
-    /// Where the domains' figures are registered.
+    /// The figures of the daemon.
     #[must_use]
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
@@ -200,7 +200,8 @@ pub(super) fn health_of(readiness: &Readiness, is_database_there: bool) -> Healt
     HealthView { status, version: VERSION, uptime_seconds: readiness.uptime().as_secs() }
 }
 
-fn add_queue_depths(metrics: &Metrics, db: &Db) {
+fn queue_depths(db: &Db) -> MetricList {
+    let mut metrics = MetricList::default();
     let help =
         "Items of the durable queues that wait (pending), are worked on (leased) or were given up (dead_letter).";
     let family = Family::gauge("svc_queue_depth", help).by(&["queue", "status"]);
@@ -208,4 +209,5 @@ fn add_queue_depths(metrics: &Metrics, db: &Db) {
         let depths = store::list_queue_depths(&mut db.read().await?).await?;
         Ok(depths.into_iter().map(|(queue, status, items)| Sample::of(vec![queue, status], items)).collect())
     });
+    metrics
 }
