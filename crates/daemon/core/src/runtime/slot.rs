@@ -56,7 +56,9 @@ impl<T> Filler<T> {
 
 /// The slots of one daemon.
 #[derive(Default)]
-pub struct Slots(Vec<(&'static str, Box<dyn Fn() -> bool + Send>)>);
+pub struct Slots(Vec<(&'static str, IsFilled)>);
+
+type IsFilled = Box<dyn Fn() -> bool + Send>;
 
 impl std::fmt::Debug for Slots {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

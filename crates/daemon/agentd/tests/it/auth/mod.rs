@@ -11,7 +11,8 @@ mod sessions;
 mod tickets;
 
 use agentd_core::auth::{Auth, AuthOptions};
-use agentd_core::settings::{Registry, Settings};
+use agentd_core::runtime::Slots;
+use agentd_core::settings::{Registry, Settings, SettingsSlots};
 use agentd_core::vault::Vault;
 use serde_json::{Value, json};
 
@@ -41,7 +42,10 @@ fn text(value: &Value, field: &str) -> String {
 async fn replica(app: &TestApp) -> Auth {
     let context = app.running().context().clone();
     let vault = Vault::open(&context.db, &context.entropy, &context.data_dir.secret_key()).await.expect("a vault");
-    let settings = Settings::open(&context, vault, Registry::new()).await.expect("settings");
+    // Nothing is asked of the other domains.
+    let mut slots = Slots::default();
+    let slots = SettingsSlots { portable: slots.create("portable").0, finders: slots.create("finders").0 };
+    let settings = Settings::open(&context, vault, Registry::new(), slots).await.expect("settings");
     let options = AuthOptions { api_key_required: false, listens_beyond_loopback: false, own_origins: Vec::new() };
     Auth::new(context, settings, options)
 }

@@ -74,7 +74,7 @@ async fn a_worker_rests_until_something_is_written_or_due() {
     write_row(&test.db).await;
     let (runs, due) = (Arc::new(AtomicU32::new(0)), test.clock.clock().now() + Duration::from_secs(3600));
     let mut workers = Workers::new(TaskPanics::default(), test.clock.clock());
-    workers.add(Resting { runs: Arc::clone(&runs), due });
+    workers.add(vec![Box::new(Resting { runs: Arc::clone(&runs), due })]);
     let (tracker, draining) = (TaskTracker::new(), CancellationToken::new());
     workers.spawn(&test.db, &tracker, &draining);
     let ran = async |times: u32| {
@@ -104,7 +104,7 @@ async fn nobody_rests_for_ever() {
     let test = sqlite().await;
     let (runs, due) = (Arc::new(AtomicU32::new(0)), NextDue::NEVER);
     let mut workers = Workers::new(TaskPanics::default(), test.clock.clock());
-    workers.add(Resting { runs: Arc::clone(&runs), due });
+    workers.add(vec![Box::new(Resting { runs: Arc::clone(&runs), due })]);
     let (tracker, draining) = (TaskTracker::new(), CancellationToken::new());
     workers.spawn(&test.db, &tracker, &draining);
     let began = tokio::time::Instant::now();
@@ -155,7 +155,7 @@ async fn a_worker_is_there_when_something_is_due() {
     let clock = test.clock.clock();
     let due = clock.now() + Duration::from_millis(400);
     let mut workers = Workers::new(TaskPanics::default(), test.clock.clock());
-    workers.add(Punctual { due, clock, late_by });
+    workers.add(vec![Box::new(Punctual { due, clock, late_by })]);
     let (tracker, draining) = (TaskTracker::new(), CancellationToken::new());
     workers.spawn(&test.db, &tracker, &draining);
     tokio::time::sleep(Duration::from_millis(350)).await;
@@ -180,7 +180,7 @@ fn what_is_over_is_not_waited_for() {
 async fn a_worker_that_panicked_works_again() {
     let (second, panics) = (Arc::new(Notify::new()), TaskPanics::default());
     let mut workers = Workers::new(panics.clone(), Clock::system());
-    workers.add(Frail { runs: AtomicU32::new(0), second: Arc::clone(&second) });
+    workers.add(vec![Box::new(Frail { runs: AtomicU32::new(0), second: Arc::clone(&second) })]);
     let (tracker, draining) = (TaskTracker::new(), CancellationToken::new());
     workers.spawn(&sqlite().await.db, &tracker, &draining);
     second.notified().await;
