@@ -13,7 +13,7 @@ PACKAGES := bubblewrap cmake clang curl g++ libclang-dev pkg-config python3 pyth
 FONTS := fonts-droid-fallback fonts-noto-color-emoji
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help channels-guide chat-apis chromium prometheus bench-browser bench-monitoring module-graph run test check bench bench-attacks bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas ui check-ui test-ui pictures bench-page simulation soak faults
+.PHONY: help workers-guide channels-guide chat-apis chromium prometheus bench-browser bench-monitoring module-graph run test check bench bench-attacks bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas ui check-ui test-ui pictures bench-page simulation soak faults
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -77,6 +77,9 @@ check: tools check-ui ## Format, lints, types of the page, licences and sources 
 
 events-guide: ## Write docs/guide/events.md from the catalogue of events
 	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd --no-default-features --test it -- events::
+
+workers-guide: ## Write the tables of workers in docs/guide/monitoring.md
+	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd --no-default-features --test it -- workers::tables_of_the_guide
 
 channels-guide: ## Write the tables of docs/guide/channels.md from the kinds of messages in the code
 	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd-chat-platforms --lib -- kinds::tests::guide

@@ -14,6 +14,7 @@ mod socket;
 mod start;
 mod terminal;
 mod top;
+mod workers;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -68,6 +69,11 @@ enum Command {
     Browser(browser::BrowserArgs),
     /// Watch what the daemon does: requests, turns, tokens, queues, alerts
     Top(top::TopArgs),
+    /// List the background workers, and what each did since the daemon started
+    #[command(
+        after_help = "Examples:\n  agentd workers\n  agentd workers --json | jq -r '.workers[] | select(.is_late) | .name'"
+    )]
+    Workers(workers::WorkersArgs),
     /// Print the OpenAPI document
     #[command(after_help = "Example:\n  agentd openapi > openapi.json")]
     Openapi,
@@ -131,6 +137,7 @@ fn run(cli: Cli) -> Result<ExitCode, Box<dyn std::error::Error>> {
         Some(Command::Channels(arguments)) => wait_for(channels::run(&config?, arguments)),
         Some(Command::Browser(arguments)) => wait_for(browser::run(&config?, arguments)),
         Some(Command::Top(arguments)) => wait_for(top::run(&config?, arguments)),
+        Some(Command::Workers(arguments)) => wait_for(workers::run(&config?, arguments)),
         Some(Command::Backup(arguments)) => wait_for(backup::run_backup(&config?, arguments)),
         Some(Command::Restore(arguments)) => wait_for(backup::run_restore(&config?, arguments)),
         _ => start::serve(config?),

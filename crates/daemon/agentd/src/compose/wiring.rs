@@ -151,11 +151,12 @@ impl Services {
         parts.add(tool_servers.parts());
         parts.add_with_turns(evolution.parts());
         parts.add(notify.parts());
+        // Its tools stand before those of the scheduler.
+        parts.add_with_turns(memory.parts());
         parts.add_with_turns(scheduler.parts());
         parts.add_with_turns(proactive.parts());
         parts.add_with_turns(webhooks.parts());
         parts.add_with_turns(channels.parts());
-        parts.add_with_turns(memory.parts());
         parts.add_with_turns(devices.parts());
         parts.add_with_turns(hooks.parts());
         parts.add(alerts.parts());

@@ -69,4 +69,5 @@ mod top;
 mod traces;
 mod untrusted;
 mod webhooks;
+mod workers;
 mod workspaces;

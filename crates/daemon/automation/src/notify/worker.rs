@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use agentd_base::Timestamp;
 use agentd_core::runtime::{
-    AppContext, HandlesItems, ItemFailure, NextDue, WorkQueue, Worker, WorkerError, WorkerReport,
+    AppContext, HandlesItems, ItemFailure, NextDue, Retention, WorkQueue, Worker, WorkerError, WorkerReport,
 };
 use agentd_store::{ItemStatus, Lease, StoreError, Tx};
 use futures_util::FutureExt;
@@ -36,6 +36,7 @@ impl HandlesItems for DeliverNotifications {
     type Item = Payload;
     type End = Infallible;
     const WORKER: &'static str = "notify.deliver";
+    const DESCRIPTION: &'static str = "Sends queued notifications.";
     const LEASE: Duration = Duration::from_secs(30);
 
     fn context(&self) -> &AppContext {
@@ -141,6 +142,14 @@ const LAST_ATTEMPT_LOST: &str =
 impl Worker for PurgeNotifications {
     fn name(&self) -> &'static str {
         "notify.purge"
+    }
+
+    fn description(&self) -> &'static str {
+        "Deletes old notifications."
+    }
+
+    fn retention(&self) -> &'static [Retention] {
+        &[Retention { what: "Notifications", kept: KEPT }]
     }
 
     fn interval(&self) -> Duration {

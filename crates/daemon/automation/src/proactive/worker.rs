@@ -54,6 +54,10 @@ impl Worker for StartProactive {
         "proactive.start"
     }
 
+    fn description(&self) -> &'static str {
+        "Starts proactive turns after failed runs and for suggestions."
+    }
+
     fn interval(&self) -> Duration {
         Duration::from_secs(10)
     }
@@ -202,6 +206,10 @@ impl WakeDevices {
 impl Worker for WakeDevices {
     fn name(&self) -> &'static str {
         "proactive.wake"
+    }
+
+    fn description(&self) -> &'static str {
+        "Sends push messages for approvals, and withdraws them once those are answered."
     }
 
     fn interval(&self) -> Duration {

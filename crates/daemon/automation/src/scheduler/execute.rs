@@ -52,6 +52,10 @@ impl Worker for StartRuns {
         "scheduler.runs"
     }
 
+    fn description(&self) -> &'static str {
+        "Starts runs that are due."
+    }
+
     fn interval(&self) -> Duration {
         let now = self.scheduler.context().clock.now();
         self.scheduler.next_claim().since(now).clamp(Duration::from_millis(20), LONGEST_WAIT)

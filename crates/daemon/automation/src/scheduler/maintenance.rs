@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_core::runtime::{NextDue, Worker, WorkerError, WorkerReport};
+use agentd_core::runtime::{NextDue, Retention, Worker, WorkerError, WorkerReport};
 use agentd_engine::engine::{EngineError, Session, cancel_session};
 use agentd_store::{StoreError, Tx};
 use futures_util::FutureExt;
@@ -56,6 +56,14 @@ impl RunMaintenance {
 impl Worker for RunMaintenance {
     fn name(&self) -> &'static str {
         "scheduler.keep"
+    }
+
+    fn description(&self) -> &'static str {
+        "Renews claims, ends overdue runs and deletes old ones."
+    }
+
+    fn retention(&self) -> &'static [Retention] {
+        &[Retention { what: "Runs of jobs, the newest 1,000 of each job at most", kept: KEPT }]
     }
 
     fn interval(&self) -> Duration {

@@ -30,6 +30,10 @@ impl Worker for Tick {
         "scheduler.tick"
     }
 
+    fn description(&self) -> &'static str {
+        "Creates runs for jobs that are due."
+    }
+
     /// Until the next job is due, a second at most.
     fn interval(&self) -> Duration {
         let now = self.0.context().clock.now();

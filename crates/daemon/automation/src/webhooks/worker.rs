@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use agentd_base::{Backoff, Timestamp};
 use agentd_core::runtime::{
-    AppContext, HandlesItems, ItemFailure, NextDue, WorkQueue, Worker, WorkerError, WorkerReport,
+    AppContext, HandlesItems, ItemFailure, NextDue, Retention, WorkQueue, Worker, WorkerError, WorkerReport,
 };
 use agentd_engine::agents::Agent;
 use agentd_engine::engine::{Origin, OriginKind, SessionId, Sources, StartTurn, ToolUse};
@@ -48,6 +48,7 @@ impl HandlesItems for StartTurns {
     type Item = Payload;
     type End = DeliveryStatus;
     const WORKER: &'static str = "webhooks.start";
+    const DESCRIPTION: &'static str = "Starts turns for accepted webhook deliveries.";
     const LEASE: Duration = Duration::from_secs(15);
     const LANE_LIMIT: usize = MAX_HELD_OF_WEBHOOK;
 
@@ -154,6 +155,14 @@ pub(crate) struct PurgeDeliveries(pub Webhooks);
 impl Worker for PurgeDeliveries {
     fn name(&self) -> &'static str {
         "webhooks.purge"
+    }
+
+    fn description(&self) -> &'static str {
+        "Deletes old webhook deliveries."
+    }
+
+    fn retention(&self) -> &'static [Retention] {
+        &[Retention { what: "Webhook deliveries", kept: KEPT }]
     }
 
     fn interval(&self) -> Duration {

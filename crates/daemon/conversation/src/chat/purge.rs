@@ -27,6 +27,10 @@ impl Worker for PurgeConversations {
         "chat.purge"
     }
 
+    fn description(&self) -> &'static str {
+        "Deletes the messages of deleted conversations."
+    }
+
     fn interval(&self) -> Duration {
         Duration::from_secs(30)
     }

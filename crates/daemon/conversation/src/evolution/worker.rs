@@ -36,6 +36,10 @@ impl Worker for CountTurns {
         "evolution.count"
     }
 
+    fn description(&self) -> &'static str {
+        "Counts finished turns towards the next review of an agent."
+    }
+
     fn interval(&self) -> Duration {
         REST
     }
@@ -69,6 +73,7 @@ impl HandlesItems for ProposeChanges {
     type Item = Payload;
     type End = Infallible;
     const WORKER: &'static str = "evolution.propose";
+    const DESCRIPTION: &'static str = "Asks models for changes to the instructions of agents.";
     const LEASE: Duration = Duration::from_secs(60);
 
     fn context(&self) -> &AppContext {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_core::runtime::{NextDue, Worker, WorkerError, WorkerReport};
+use agentd_core::runtime::{NextDue, Retention, Worker, WorkerError, WorkerReport};
 use agentd_inference::LocalErrorCode;
 use agentd_store::{ChangeLog, Tx};
 use futures_util::FutureExt;
@@ -28,6 +28,10 @@ pub(super) struct FlushIndex(pub Memory);
 impl Worker for FlushIndex {
     fn name(&self) -> &'static str {
         "memory.flush"
+    }
+
+    fn description(&self) -> &'static str {
+        "Saves the search index to disk."
     }
 
     fn interval(&self) -> Duration {
@@ -52,6 +56,10 @@ pub(super) struct WarmIndex(pub Memory);
 impl Worker for WarmIndex {
     fn name(&self) -> &'static str {
         "memory.warm"
+    }
+
+    fn description(&self) -> &'static str {
+        "Loads the search index before the first search."
     }
 
     fn interval(&self) -> Duration {
@@ -81,6 +89,14 @@ pub(super) struct PruneChanges(pub Memory);
 impl Worker for PruneChanges {
     fn name(&self) -> &'static str {
         "memory.prune_changes"
+    }
+
+    fn description(&self) -> &'static str {
+        "Deletes old change records of memory."
+    }
+
+    fn retention(&self) -> &'static [Retention] {
+        &[Retention { what: "Change records of memory", kept: CHANGES_KEPT }]
     }
 
     fn interval(&self) -> Duration {
@@ -114,6 +130,10 @@ pub(super) struct EmbedEpisodes {
 impl Worker for EmbedEpisodes {
     fn name(&self) -> &'static str {
         "memory.embed"
+    }
+
+    fn description(&self) -> &'static str {
+        "Computes embeddings for new episodes."
     }
 
     fn interval(&self) -> Duration {
@@ -194,7 +214,7 @@ impl EmbedEpisodes {
 
 /// Declares a worker that does one thing of [`Memory`].
 macro_rules! worker {
-    ($(#[$meta:meta])* $type:ident, $name:literal, $seconds:expr, $wake:expr, $idle_until:expr, $work:ident) => {
+    ($(#[$meta:meta])* $type:ident, $name:literal, $description:literal, $seconds:expr, $wake:expr, $idle_until:expr, $work:ident) => {
         $(#[$meta])*
         #[derive(Debug)]
         pub(super) struct $type(pub Memory);
@@ -202,6 +222,10 @@ macro_rules! worker {
         impl Worker for $type {
             fn name(&self) -> &'static str {
                 $name
+            }
+
+            fn description(&self) -> &'static str {
+                $description
             }
 
             fn interval(&self) -> Duration {
@@ -227,25 +251,25 @@ macro_rules! worker {
 
 worker!(
     /// Counts what was recalled, and what answers made use of. Whoever notes that wakes it.
-    WriteRecalls, "memory.recalls", 10, Some(Memory::noted_wake), |_| Some(NextDue::NEVER), write_noted
+    WriteRecalls, "memory.recalls", "Stores which memories were recalled and used.", 10, Some(Memory::noted_wake), |_| Some(NextDue::NEVER), write_noted
 );
 worker!(
     /// Remembers what was said in turns that have ended; ends are written.
-    RememberConversations, "memory.remember", 60, Some(Memory::remember_wake), |_| Some(NextDue::NEVER),
+    RememberConversations, "memory.remember", "Stores episodes from finished turns.", 60, Some(Memory::remember_wake), |_| Some(NextDue::NEVER),
     follow_conversations
 );
 worker!(
     /// Goes through all conversations from time to time.
-    ConsolidateConversations, "memory.consolidate", 60, Some(Memory::consolidate_wake),
+    ConsolidateConversations, "memory.consolidate", "Reviews all conversations for what was not stored yet.", 60, Some(Memory::consolidate_wake),
     |memory| Some(memory.consolidation_due()),
     consolidate_when_due
 );
 worker!(
     /// Forgets what the settings say is to be forgotten.
-    ForgetEpisodes, "memory.forget", 60 * 10, Some(Memory::forget_wake), |_| None, forget_by_rules
+    ForgetEpisodes, "memory.forget", "Deletes episodes that the settings say to forget.", 60 * 10, Some(Memory::forget_wake), |_| None, forget_by_rules
 );
 worker!(
     /// Lets agents' models find entities, where that is wanted.
-    ExtractEntities, "memory.extract", 60, Some(Memory::extract_wake), |memory| Some(memory.extraction_due()),
+    ExtractEntities, "memory.extract", "Extracts entities from episodes with a model.", 60, Some(Memory::extract_wake), |memory| Some(memory.extraction_due()),
     extract_by_model
 );

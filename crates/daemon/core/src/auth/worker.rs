@@ -19,6 +19,10 @@ impl Worker for CredentialUseWriter {
         "credential uses"
     }
 
+    fn description(&self) -> &'static str {
+        "Stores when keys and sessions were last used."
+    }
+
     fn interval(&self) -> Duration {
         Duration::from_secs(60)
     }
@@ -49,6 +53,10 @@ pub(super) struct LoginPurge(pub Auth);
 impl Worker for LoginPurge {
     fn name(&self) -> &'static str {
         "login purge"
+    }
+
+    fn description(&self) -> &'static str {
+        "Deletes expired sessions, tickets and login attempts."
     }
 
     fn interval(&self) -> Duration {

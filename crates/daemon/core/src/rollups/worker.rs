@@ -23,6 +23,10 @@ impl Worker for StoreLatencies {
         "rollups.store"
     }
 
+    fn description(&self) -> &'static str {
+        "Stores measured response times."
+    }
+
     fn interval(&self) -> Duration {
         Duration::from_secs(60)
     }
@@ -46,6 +50,10 @@ pub(super) struct WidenBuckets(pub(super) Rollups);
 impl Worker for WidenBuckets {
     fn name(&self) -> &'static str {
         "rollups.widen"
+    }
+
+    fn description(&self) -> &'static str {
+        "Merges old statistics into longer intervals."
     }
 
     fn interval(&self) -> Duration {

@@ -64,6 +64,10 @@ impl Worker for CountEvents {
         "count_events"
     }
 
+    fn description(&self) -> &'static str {
+        "Counts unread events and limits the backlog."
+    }
+
     fn interval(&self) -> Duration {
         COUNTED_EVERY.max(*self.took.lock() * SHARE_OF_COUNTING)
     }

@@ -37,7 +37,7 @@ pub use live_feed::{FeedItem, LiveFeed};
 pub use metrics::{CountBy, Family, FamilyKind, MetricList, MetricSource, Metrics, Sample, SourceError, is_fresh};
 pub use once::{StoredLedger, record_once, record_secret_once, record_stream_once};
 pub use recorder::{Latency, LatencySum, Recorded, Recorder, Series};
-pub use report::{WorkerError, WorkerRecord, WorkerRecords, WorkerReport};
+pub use report::{Retention, WorkerError, WorkerRecord, WorkerRecords, WorkerReport};
 pub use slot::{EmptySlots, Filler, Slot, Slots};
 pub use supervise::TaskPanics;
 pub use trusted_file::{TrustedFileError, open_trusted, read_trusted};

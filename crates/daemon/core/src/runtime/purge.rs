@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
-use agentd_store::{Db, StoreError, Tx};
+use agentd_store::{Db, IDEMPOTENCY_KEPT, StoreError, Tx};
 use futures_util::future::BoxFuture;
 
 use super::Worker;
-use super::report::{WorkerError, WorkerReport};
+use super::report::{Retention, WorkerError, WorkerReport};
 
 const BATCH: u32 = 500;
 /// Events that every consumer has read are kept this long, for people who look back.
@@ -23,6 +23,14 @@ pub(super) struct PurgeAnswers(pub Db);
 impl Worker for PurgeAnswers {
     fn name(&self) -> &'static str {
         "purge_answers"
+    }
+
+    fn description(&self) -> &'static str {
+        "Deletes stored responses of idempotent requests."
+    }
+
+    fn retention(&self) -> &'static [Retention] {
+        &[Retention { what: "Responses of requests with an Idempotency-Key", kept: IDEMPOTENCY_KEPT }]
     }
 
     fn interval(&self) -> Duration {
@@ -44,6 +52,14 @@ pub(super) struct PruneEvents(pub Db);
 impl Worker for PruneEvents {
     fn name(&self) -> &'static str {
         "prune_events"
+    }
+
+    fn description(&self) -> &'static str {
+        "Deletes old events that every consumer has read."
+    }
+
+    fn retention(&self) -> &'static [Retention] {
+        &[Retention { what: "Events", kept: EVENTS_ARE_KEPT_FOR }]
     }
 
     fn interval(&self) -> Duration {

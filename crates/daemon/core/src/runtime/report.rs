@@ -8,6 +8,8 @@ use agentd_base::Timestamp;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::worker::Worker;
+
 /// What a worker failed with; it is logged, and the worker runs again later.
 pub type WorkerError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -57,9 +59,18 @@ impl WorkerReport {
     }
 }
 
-/// What a worker did since the daemon started.
+/// What a worker deletes, and how long it is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    pub what: &'static str,
+    pub kept: Duration,
+}
+
+/// A worker, and what it did since the daemon started.
 #[derive(Debug, Clone)]
 pub struct WorkerRecord {
+    pub description: &'static str,
+    pub retention: &'static [Retention],
     pub items: u64,
     pub failures: u64,
     /// Failures since it last succeeded.
@@ -67,7 +78,7 @@ pub struct WorkerRecord {
     pub last_success: Option<Timestamp>,
     /// What it failed with last, whether or not it has succeeded since.
     pub last_error: Option<String>,
-    interval: Duration,
+    pub interval: Duration,
     /// When it last began or ended a pass, or began to rest. Not by the clock, which may be set.
     seen: Instant,
     is_resting: bool,
@@ -81,8 +92,10 @@ const LATE_AFTER: u32 = 5;
 pub(super) const LONGEST_REST: Duration = Duration::from_secs(600);
 
 impl WorkerRecord {
-    fn new(interval: Duration) -> Self {
+    fn new(description: &'static str, retention: &'static [Retention], interval: Duration) -> Self {
         Self {
+            description,
+            retention,
             items: 0,
             failures: 0,
             failures_in_a_row: 0,
@@ -112,8 +125,9 @@ impl WorkerRecords {
         self.0.lock().iter().map(|(worker, record)| (*worker, record.clone())).collect()
     }
 
-    pub(super) fn expect(&self, worker: &'static str, interval: Duration) {
-        self.0.lock().entry(worker).or_insert_with(|| WorkerRecord::new(interval));
+    pub(super) fn expect(&self, worker: &dyn Worker) {
+        let record = WorkerRecord::new(worker.description(), worker.retention(), worker.interval());
+        self.0.lock().entry(worker.name()).or_insert(record);
     }
 
     /// It is left alone until something calls for it.
@@ -157,9 +171,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn late_is_who_ends_no_pass_and_not_who_rests() {
         let records = WorkerRecords::default();
-        records.expect("hung", Duration::from_secs(1));
-        records.expect("resting", Duration::from_secs(1));
-        records.expect("slow", Duration::from_secs(600));
+        for (worker, seconds) in [("hung", 1), ("resting", 1), ("slow", 600)] {
+            records.0.lock().insert(worker, WorkerRecord::new("", &[], Duration::from_secs(seconds)));
+        }
         let late = || -> Vec<&str> {
             let late = records.all().into_iter().filter(|(_, record)| record.is_late(Instant::now()));
             late.map(|(worker, _)| worker).collect()

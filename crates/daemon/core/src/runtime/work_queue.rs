@@ -154,6 +154,8 @@ pub trait HandlesItems: Clone + Send + Sync + 'static {
     type End: Send + Sync + 'static;
     /// The name of the worker.
     const WORKER: &'static str;
+    /// What the worker does, in one sentence for operators.
+    const DESCRIPTION: &'static str;
     /// Renewed while an item is held, so that a daemon that died holds nothing for long.
     const LEASE: Duration;
     /// Items of one lane after which no more of it are claimed here: a claim takes as many again at most.
@@ -224,6 +226,10 @@ pub struct QueueWorker<H>(pub H);
 impl<H: HandlesItems> Worker for QueueWorker<H> {
     fn name(&self) -> &'static str {
         H::WORKER
+    }
+
+    fn description(&self) -> &'static str {
+        H::DESCRIPTION
     }
 
     fn interval(&self) -> Duration {

@@ -42,6 +42,10 @@ impl Worker for PurgeAgents {
         "agents.purge"
     }
 
+    fn description(&self) -> &'static str {
+        "Deletes the rows and files of deleted agents."
+    }
+
     fn interval(&self) -> Duration {
         Duration::from_secs(60)
     }

@@ -21,6 +21,10 @@ impl Worker for CheckSandbox {
         "skills.check_sandbox"
     }
 
+    fn description(&self) -> &'static str {
+        "Checks whether code can run in the sandbox."
+    }
+
     fn interval(&self) -> Duration {
         INTERVAL
     }

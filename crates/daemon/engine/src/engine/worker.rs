@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_core::runtime::{Worker, WorkerError, WorkerReport};
+use agentd_core::runtime::{Retention, Worker, WorkerError, WorkerReport};
 use agentd_store::Tx;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -28,6 +28,14 @@ pub(super) struct SessionMaintenance(pub Engine);
 impl Worker for SessionMaintenance {
     fn name(&self) -> &'static str {
         "engine.sessions"
+    }
+
+    fn description(&self) -> &'static str {
+        "Recovers abandoned turns, expires approvals and deletes old session logs."
+    }
+
+    fn retention(&self) -> &'static [Retention] {
+        &[Retention { what: "Logs of sessions after their end", kept: KEPT }]
     }
 
     fn interval(&self) -> Duration {

@@ -25,6 +25,10 @@ impl Worker for PurgeProjects {
         "projects.purge"
     }
 
+    fn description(&self) -> &'static str {
+        "Removes references to deleted projects."
+    }
+
     fn interval(&self) -> Duration {
         Duration::from_secs(60)
     }

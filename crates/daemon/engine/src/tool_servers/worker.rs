@@ -22,6 +22,10 @@ impl Worker for ToolServerMaintenance {
         "skills.keep_tool_servers"
     }
 
+    fn description(&self) -> &'static str {
+        "Connects tool servers and ends idle ones."
+    }
+
     fn interval(&self) -> Duration {
         INTERVAL
     }

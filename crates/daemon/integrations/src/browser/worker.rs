@@ -30,6 +30,10 @@ impl Worker for CloseIdle {
         "browser.close_idle"
     }
 
+    fn description(&self) -> &'static str {
+        "Closes an idle browser."
+    }
+
     fn interval(&self) -> Duration {
         INTERVAL
     }

@@ -24,6 +24,10 @@ impl Worker for PurgePairing {
         "pairing purge"
     }
 
+    fn description(&self) -> &'static str {
+        "Deletes expired pairing codes."
+    }
+
     fn interval(&self) -> Duration {
         Duration::from_secs(60)
     }

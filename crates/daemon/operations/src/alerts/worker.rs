@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_core::runtime::{Worker, WorkerError, WorkerReport};
+use agentd_core::runtime::{Retention, Worker, WorkerError, WorkerReport};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
-use super::service::{Alerts, EVALUATION_INTERVAL};
+use super::service::{Alerts, EVALUATION_INTERVAL, FIRINGS_ARE_KEPT_FOR};
 
 const PURGED_AT_ONCE: u32 = 200;
 
@@ -20,6 +20,10 @@ pub(super) struct EvaluateAlerts(pub(super) Alerts);
 impl Worker for EvaluateAlerts {
     fn name(&self) -> &'static str {
         "alerts.evaluate"
+    }
+
+    fn description(&self) -> &'static str {
+        "Evaluates alerts and sends their notices."
     }
 
     fn interval(&self) -> Duration {
@@ -45,6 +49,14 @@ pub(super) struct PurgeAlerts(pub(super) Alerts);
 impl Worker for PurgeAlerts {
     fn name(&self) -> &'static str {
         "alerts.purge"
+    }
+
+    fn description(&self) -> &'static str {
+        "Deletes old firings of alerts."
+    }
+
+    fn retention(&self) -> &'static [Retention] {
+        &[Retention { what: "Firings of alerts, the newest 1,000 at most", kept: FIRINGS_ARE_KEPT_FOR }]
     }
 
     fn interval(&self) -> Duration {

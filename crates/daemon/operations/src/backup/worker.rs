@@ -83,6 +83,10 @@ impl Worker for DailyBackup {
         "backup.daily"
     }
 
+    fn description(&self) -> &'static str {
+        "Creates the daily backup."
+    }
+
     fn interval(&self) -> Duration {
         Duration::from_secs(60)
     }

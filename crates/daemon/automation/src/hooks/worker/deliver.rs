@@ -37,6 +37,10 @@ impl Worker for DeliverHooks {
         "hooks.deliver"
     }
 
+    fn description(&self) -> &'static str {
+        "Sends queued hook deliveries to their receivers."
+    }
+
     fn interval(&self) -> Duration {
         INTERVAL
     }

@@ -26,6 +26,10 @@ impl Worker for ExecuteHooks {
         "hooks.execute"
     }
 
+    fn description(&self) -> &'static str {
+        "Runs the built-in actions and programs of hooks."
+    }
+
     fn interval(&self) -> Duration {
         INTERVAL
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_core::runtime::{NextDue, Worker, WorkerError, WorkerReport};
+use agentd_core::runtime::{NextDue, Retention, Worker, WorkerError, WorkerReport};
 use agentd_store::{Durability, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -59,6 +59,19 @@ impl PurgeHooks {
 impl Worker for PurgeHooks {
     fn name(&self) -> &'static str {
         "hooks.purge"
+    }
+
+    fn description(&self) -> &'static str {
+        "Deletes old deliveries, executions and statistics of hooks."
+    }
+
+    fn retention(&self) -> &'static [Retention] {
+        &[
+            Retention { what: "Delivered hook deliveries", kept: SUCCESS_KEPT },
+            Retention { what: "Hook deliveries that failed for good", kept: DEAD_LETTERS_KEPT },
+            Retention { what: "Executions of hooks", kept: EXECUTIONS_KEPT },
+            Retention { what: "Statistics of hooks", kept: FIGURES_KEPT },
+        ]
     }
 
     fn interval(&self) -> Duration {

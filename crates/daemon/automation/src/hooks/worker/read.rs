@@ -56,6 +56,10 @@ impl Worker for ReadEvents {
         "hooks.read"
     }
 
+    fn description(&self) -> &'static str {
+        "Reads new events and queues the work of the hooks that listen to them."
+    }
+
     fn interval(&self) -> Duration {
         INTERVAL
     }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
-use crate::runtime::report::{LONGEST_REST, WorkerError, WorkerRecords, WorkerReport};
+use crate::runtime::report::{LONGEST_REST, Retention, WorkerError, WorkerRecords, WorkerReport};
 use crate::runtime::supervise::{TaskPanics, supervise};
 
 mod rest;
@@ -22,6 +22,14 @@ use rest::rest;
 /// Idempotent and leased: a worker may be killed anywhere and run anywhere else.
 pub trait Worker: Send + Sync + 'static {
     fn name(&self) -> &'static str;
+
+    /// What it does, in one sentence for operators.
+    fn description(&self) -> &'static str;
+
+    /// What it deletes, and after how long.
+    fn retention(&self) -> &'static [Retention] {
+        &[]
+    }
 
     /// How long to wait at most before looking again when nothing wakes it.
     fn interval(&self) -> Duration;
@@ -81,7 +89,7 @@ impl Workers {
     /// Adds the workers of a domain.
     pub fn add(&mut self, workers: Vec<Box<dyn Worker>>) {
         for worker in workers {
-            self.records.expect(worker.name(), worker.interval());
+            self.records.expect(&*worker);
             self.all.push(worker.into());
         }
     }

@@ -29,6 +29,10 @@ impl Worker for Frail {
         "frail"
     }
 
+    fn description(&self) -> &'static str {
+        "Fails once."
+    }
+
     fn interval(&self) -> Duration {
         Duration::from_secs(1)
     }
@@ -51,6 +55,10 @@ struct Resting {
 impl Worker for Resting {
     fn name(&self) -> &'static str {
         "resting"
+    }
+
+    fn description(&self) -> &'static str {
+        "Rests."
     }
 
     fn interval(&self) -> Duration {
@@ -129,6 +137,10 @@ struct Punctual {
 impl Worker for Punctual {
     fn name(&self) -> &'static str {
         "punctual"
+    }
+
+    fn description(&self) -> &'static str {
+        "Wakes in time."
     }
 
     fn interval(&self) -> Duration {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_core::runtime::{NextDue, Worker, WorkerError, WorkerReport};
+use agentd_core::runtime::{NextDue, Retention, Worker, WorkerError, WorkerReport};
 use agentd_store::{ItemStatus, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -27,6 +27,10 @@ pub(super) struct RequestApprovals(pub Channels);
 impl Worker for RequestApprovals {
     fn name(&self) -> &'static str {
         "channels.approvals"
+    }
+
+    fn description(&self) -> &'static str {
+        "Asks for approvals in chats."
     }
 
     fn interval(&self) -> Duration {
@@ -51,6 +55,10 @@ pub(super) struct KeepConnections(pub Channels);
 impl Worker for KeepConnections {
     fn name(&self) -> &'static str {
         "channels.connect"
+    }
+
+    fn description(&self) -> &'static str {
+        "Keeps connections to chat platforms open."
     }
 
     /// The delay after which settings changed by another daemon are seen.
@@ -80,6 +88,10 @@ impl Worker for ReportProgress {
         "channels.progress"
     }
 
+    fn description(&self) -> &'static str {
+        "Shows progress in chats."
+    }
+
     fn interval(&self) -> Duration {
         Duration::from_secs(5)
     }
@@ -106,6 +118,14 @@ pub(super) struct PurgeMessages(pub Channels);
 impl Worker for PurgeMessages {
     fn name(&self) -> &'static str {
         "channels.purge"
+    }
+
+    fn description(&self) -> &'static str {
+        "Deletes old messages of chat platforms."
+    }
+
+    fn retention(&self) -> &'static [Retention] {
+        &[Retention { what: "Messages of chat platforms", kept: KEPT }]
     }
 
     fn interval(&self) -> Duration {

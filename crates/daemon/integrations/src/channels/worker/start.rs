@@ -46,6 +46,7 @@ impl HandlesItems for StartTurns {
     type Item = Payload;
     type End = MessageEnd;
     const WORKER: &'static str = "channels.start";
+    const DESCRIPTION: &'static str = "Starts turns for messages of chat platforms.";
     const LEASE: Duration = Duration::from_secs(15);
 
     fn context(&self) -> &AppContext {

@@ -29,7 +29,7 @@ const WATCHED_WITHIN: Duration = Duration::from_secs(90);
 const KEPT_FIRINGS: u32 = 1_000;
 /// Notices of a firing that are kept.
 const KEPT_NOTICES: u32 = 100;
-const FIRINGS_ARE_KEPT_FOR: Duration = Duration::from_secs(90 * 24 * 3600);
+pub(crate) const FIRINGS_ARE_KEPT_FOR: Duration = Duration::from_secs(90 * 24 * 3600);
 
 /// The last evaluation of this daemon.
 #[derive(Debug, Default)]

@@ -26,8 +26,8 @@ use super::store;
 use crate::monitoring::SystemProbe;
 pub(super) use actions::Action;
 pub(super) use change::Preview;
-pub(super) use evaluate::EVALUATION_INTERVAL;
 use evaluate::Evaluated;
+pub(super) use evaluate::{EVALUATION_INTERVAL, FIRINGS_ARE_KEPT_FOR};
 use minutes::Minutes;
 
 /// Where figures come from, and what sends notices.

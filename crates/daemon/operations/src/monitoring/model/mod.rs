@@ -4,6 +4,7 @@ mod health;
 mod performance;
 mod tokens;
 mod usage;
+mod workers;
 
 use std::collections::BTreeMap;
 
@@ -24,6 +25,7 @@ pub use usage::{
     ActivityView, AgentUsage, AnalyticsView, DayCounts, DayView, KeyUsage, RecentEvent, SourceUsage, ToolUsage,
     TopAgent, TypeActivity, UsageTotals, UsageView,
 };
+pub(super) use workers::{RetentionView, WorkerList, WorkerView};
 
 /// Answer of `GET /health`.
 #[derive(Debug, Clone, Serialize, ToSchema)]

@@ -3,6 +3,7 @@
 mod figures;
 mod health;
 mod performance;
+mod workers;
 
 use std::time::Duration;
 
@@ -46,7 +47,8 @@ pub fn routes() -> Routes<Monitoring> {
         .routes(routes!(figures::get_analytics))
         .routes(routes!(get_system))
         .routes(routes!(performance::get_performance))
-        .routes(routes!(performance::get_performance_history));
+        .routes(routes!(performance::get_performance_history))
+        .routes(routes!(workers::list_workers));
     Routes::new().public(router).protected(figures)
 }
 

@@ -6,6 +6,7 @@ mod health;
 mod performance;
 mod tokens;
 mod usage;
+mod workers;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
