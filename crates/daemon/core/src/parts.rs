@@ -11,6 +11,28 @@ use crate::settings::{FindsNamed, PortableSection};
 
 /// What one domain gives. There is no `Default`: a domain says of each kind that it has none, and `compose` takes the
 /// struct apart without `..`, so that a new kind does not compile until every domain and `compose` know it.
+///
+/// ```
+/// use agentd_core::parts::DomainParts;
+/// use agentd_core::runtime::MetricList;
+///
+/// DomainParts {
+///     workers: Vec::new(),
+///     metrics: MetricList::default(),
+///     portable: Vec::new(),
+///     finders: Vec::new(),
+///     shutdown: Vec::new(),
+/// };
+/// ```
+///
+/// A forgotten kind does not compile:
+///
+/// ```compile_fail,E0063
+/// use agentd_core::parts::DomainParts;
+/// use agentd_core::runtime::MetricList;
+///
+/// DomainParts { workers: Vec::new(), metrics: MetricList::default(), portable: Vec::new(), finders: Vec::new() };
+/// ```
 pub struct DomainParts {
     pub workers: Vec<Box<dyn Worker>>,
     pub metrics: MetricList,

@@ -19,7 +19,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         std::str::from_utf8(&self.stdout).expect("text").trim_end()
     }
 

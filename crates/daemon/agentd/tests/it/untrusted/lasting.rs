@@ -149,7 +149,9 @@ async fn a_page_of_a_turn_that_was_killed_still_asks() {
     let made = process.post("/api/chat/conversations").json(&json!({"agent_id": "scout"})).send().await;
     let id = made.expect_status(201).json()["id"].clone();
     let send = json!({"content": "go", "conversation_id": id});
-    let stream = process.post("/api/chat/messages/stream").json(&send).stream().await;
+    let mut stream = process.post("/api/chat/messages/stream").json(&send).stream().await;
+    // What is shown is stored.
+    while stream.next().await.is_some_and(|event| event.event != "tool_result") {}
     let mut eventually = Eventually::new();
     while vendor.requests().len() < 2 {
         eventually.look_again().await;

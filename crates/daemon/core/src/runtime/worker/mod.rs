@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
-use crate::runtime::report::{LONGEST_REST, Retention, WorkerError, WorkerRecords, WorkerReport};
+use crate::runtime::report::{LONGEST_REST, Retention, WorkerError, WorkerRecord, WorkerRecords, WorkerReport};
 use crate::runtime::supervise::{TaskPanics, supervise};
 
 mod rest;
@@ -89,7 +89,8 @@ impl Workers {
     /// Adds the workers of a domain.
     pub fn add(&mut self, workers: Vec<Box<dyn Worker>>) {
         for worker in workers {
-            self.records.expect(&*worker);
+            let record = WorkerRecord::new(worker.description(), worker.retention(), worker.interval());
+            self.records.expect(worker.name(), record);
             self.all.push(worker.into());
         }
     }
