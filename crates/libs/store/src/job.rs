@@ -159,11 +159,11 @@ mod tests {
     fn a_name_is_the_function_that_the_closure_is_in() {
         for (name, shown) in [
             (
-                "agentd::hooks::worker::read::ReadEvents::run::{{closure}}::{{closure}}",
+                "agentd_automation::hooks::worker::read::ReadEvents::run::{{closure}}::{{closure}}",
                 "hooks::worker::read::ReadEvents::run",
             ),
             (
-                "agentd::chat::service::send::<impl agentd::chat::service::Chat>::send<fn(u8) -> u8, A<B>>::{{closure}}",
+                "agentd_conversation::chat::service::send::<impl agentd_conversation::chat::service::Chat>::send<fn(u8) -> u8, A<B>>::{{closure}}",
                 "chat::service::send::send",
             ),
         ] {

@@ -89,7 +89,7 @@ mod tests {
             ("rmcp::service", Level::WARN, true),
             ("rmcp::transport::worker", Level::ERROR, false),
             ("rmcprox", Level::TRACE, true),
-            ("agentd::skills", Level::DEBUG, true),
+            ("agentd_engine::tools", Level::DEBUG, true),
         ] {
             assert_eq!(is_fit_for_the_log(target, level), fits, "{target} {level}");
         }
