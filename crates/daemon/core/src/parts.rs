@@ -1,4 +1,4 @@
-//! What a domain gives the daemon besides its service and its routes.
+//! Parts of a domain: workers, metrics, settings and shutdown steps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +9,10 @@ use futures_util::future::BoxFuture;
 use crate::runtime::{MetricList, Worker};
 use crate::settings::{FindsNamed, PortableSection};
 
-/// What one domain gives. There is no `Default`: a domain says of each kind that it has none, and `compose` takes the
-/// struct apart without `..`, so that a new kind does not compile until every domain and `compose` know it.
+/// Parts of one domain.
+///
+/// There is no `Default`, and `compose` destructures the struct without `..`, so that a new field does not compile until
+/// every domain and `compose` handle it.
 ///
 /// ```
 /// use agentd_core::parts::DomainParts;
@@ -25,7 +27,7 @@ use crate::settings::{FindsNamed, PortableSection};
 /// };
 /// ```
 ///
-/// A forgotten kind does not compile:
+/// A missing field does not compile:
 ///
 /// ```compile_fail,E0063
 /// use agentd_core::parts::DomainParts;
@@ -36,9 +38,9 @@ use crate::settings::{FindsNamed, PortableSection};
 pub struct DomainParts {
     pub workers: Vec<Box<dyn Worker>>,
     pub metrics: MetricList,
-    /// Settings that are rows of the domain.
+    /// Settings that are stored as rows of the domain.
     pub portable: Vec<Arc<dyn PortableSection>>,
-    /// What settings name and the domain has.
+    /// Lookups for settings that name an object of the domain.
     pub finders: Vec<Arc<dyn FindsNamed>>,
     pub shutdown: Vec<ShutdownStep>,
 }
@@ -49,14 +51,14 @@ impl std::fmt::Debug for DomainParts {
     }
 }
 
-/// When a step of the shutdown runs: the phases follow one another in this order, the steps of one run at once.
+/// Phase of a shutdown step. Phases run in this order; the steps of a phase run concurrently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ShutdownPhase {
     /// Work under way ends within the grace period: turns, deliveries, notifications.
     Work,
     /// Work that waits for a permit is given back.
     Waiting,
-    /// What turns left behind is stored.
+    /// Results of turns are stored.
     Learned,
     /// Measurements are stored.
     Measured,

@@ -1,4 +1,4 @@
-//! `agentd workers`: what works in the background.
+//! `agentd workers`: lists the background workers.
 
 use clap::Args;
 use http::Method;
@@ -62,7 +62,7 @@ pub(super) async fn run(config: &Config, arguments: WorkersArgs) -> Result<(), C
     }
     let list: List = serde_json::from_value(found).map_err(|source| CliError::Unreadable { source })?;
     let mut rows =
-        vec![["NAME", "STATE", "LAST SUCCESS", "ITEMS", "FAILURES", "WHAT IT DOES"].map(str::to_owned).to_vec()];
+        vec![["NAME", "STATE", "LAST SUCCESS", "ITEMS", "FAILURES", "DESCRIPTION"].map(str::to_owned).to_vec()];
     rows.extend(list.workers.into_iter().map(Worker::row));
     print_line(table(&rows).trim_end());
     Ok(())

@@ -45,7 +45,7 @@ pub(super) fn start_export(
     }
 }
 
-/// How many records of the log were sent, where a collector gets them.
+/// The counter of log records by outcome, if log records are exported.
 pub(super) fn log_record_metrics(records: &LogRecords) -> MetricList {
     let mut metrics = MetricList::default();
     if records.is_on() {

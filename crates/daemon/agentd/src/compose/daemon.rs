@@ -1,4 +1,4 @@
-//! What a composed daemon can be asked for, and how it ends.
+//! Accessors of a composed daemon, and its shutdown.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use super::{Daemon, Inside};
 
 impl Daemon {
-    /// Brings running work to its end, phase by phase; a reply or message that takes longer than `grace` is
+    /// Runs the shutdown steps, one phase after the other. Replies and messages that take longer than `grace` are
     /// interrupted.
     pub async fn drain(&self, grace: Duration) {
         for phase in ShutdownPhase::ALL {
@@ -21,44 +21,44 @@ impl Daemon {
         }
     }
 
-    /// How many replies are being written here.
+    /// Number of turns that run in this process.
     #[must_use]
     pub fn running_turns(&self) -> usize {
         self.services.engine.running_turns()
     }
 
-    /// What agents can do.
+    /// The registry of tools.
     #[must_use]
     pub fn tools(&self) -> &Tools {
         &self.services.tools
     }
 
-    /// Jobs and their runs.
+    /// The scheduler.
     #[must_use]
     pub fn scheduler(&self) -> &Scheduler {
         &self.services.scheduler
     }
 
-    /// Durable sending, for what enqueues messages from outside of a request.
+    /// The notification service.
     #[must_use]
     pub fn notify(&self) -> &Notify {
         &self.services.notify
     }
 
-    /// Whether no API key was ever made.
+    /// Whether no API key has been created yet.
     pub async fn is_bootstrapping(&self) -> bool {
         self.services.auth.bootstrap_state().await.is_ok_and(|state| state.bootstrap_mode)
     }
 }
 
 impl Inside {
-    /// Conversations.
+    /// The chat service.
     #[must_use]
     pub fn chat(&self) -> &Chat {
         &self.services.chat
     }
 
-    /// Durable sending.
+    /// The notification service.
     #[must_use]
     pub fn notify(&self) -> &Notify {
         &self.services.notify

@@ -1,4 +1,4 @@
-//! Who calls whom upward: a slot for each, created before the services and filled when all of them exist.
+//! Slots for upward calls: created before the services, filled once all services exist.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use agentd_integrations::devices::Devices;
 
 type List<T> = Vec<Arc<T>>;
 
-/// The slots that services are made with.
+/// Slots that the constructors of services take.
 pub(super) struct ServiceSlots {
     pub(super) settings: SettingsSlots,
     pub(super) agent_data: Slot<List<dyn OwnsAgentData>>,
@@ -23,11 +23,11 @@ pub(super) struct ServiceSlots {
     pub(super) builtin_tools: Slot<List<dyn JoinsBuiltin>>,
     pub(super) engine: EngineSlots,
     pub(super) transports: Slot<List<dyn Transport>>,
-    /// What starts turns, for the daemon that comes to rest.
+    /// Services that start turns; a restore pauses them.
     pub(super) turns: Slot<(Engine, Devices)>,
 }
 
-/// What fills them.
+/// The fillers of [`ServiceSlots`].
 pub(super) struct Fillers {
     slots: Slots,
     portable: Filler<List<dyn PortableSection>>,
@@ -44,6 +44,7 @@ pub(super) struct Fillers {
     turns: Filler<(Engine, Devices)>,
 }
 
+/// Creates all slots, empty.
 pub(super) fn create() -> (ServiceSlots, Fillers) {
     let mut slots = Slots::default();
     let (portable_slot, portable) = slots.create("settings.portable");
@@ -131,7 +132,7 @@ impl AllParts {
         self.deciders.extend(deciders);
     }
 
-    /// Fills every slot, and answers what is not called upward.
+    /// Fills every slot and returns the remaining parts.
     ///
     /// # Errors
     /// A slot is still empty.
@@ -173,7 +174,7 @@ impl AllParts {
     }
 }
 
-/// What domains give that nobody asks for by name.
+/// Parts that are not called upward.
 pub(super) struct Background {
     pub(super) workers: Vec<Box<dyn Worker>>,
     pub(super) metrics: Vec<MetricList>,

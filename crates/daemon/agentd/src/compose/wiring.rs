@@ -50,7 +50,7 @@ use super::{collector, rest, slots};
 use crate::config::{Additions, Config};
 use crate::lifecycle::StartError;
 
-/// A daemon without its doors: every service, and what works in the background.
+/// Services and workers of a daemon, without its HTTP routers.
 pub struct Inside {
     pub workers: Workers,
     pub(super) services: Services,
@@ -101,8 +101,8 @@ pub(super) struct Services {
 }
 
 impl Services {
-    /// What every domain has besides its routes. The data of an agent goes in this order:
-    /// conversations before sessions, whose logs their purge takes along.
+    /// The parts of every domain. Their order is the order in which data of a deleted agent is purged:
+    /// conversations before sessions, because purging a conversation deletes the logs of its sessions.
     fn parts(&self, additions: &Additions) -> AllParts {
         let Self {
             monitoring: _,
@@ -151,7 +151,7 @@ impl Services {
         parts.add(tool_servers.parts());
         parts.add_with_turns(evolution.parts());
         parts.add(notify.parts());
-        // Its tools stand before those of the scheduler.
+        // Before the scheduler: the order of the built-in tools is part of prompts.
         parts.add_with_turns(memory.parts());
         parts.add_with_turns(scheduler.parts());
         parts.add_with_turns(proactive.parts());

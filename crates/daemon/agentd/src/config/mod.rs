@@ -73,13 +73,13 @@ pub struct Config {
     pub embedder: Option<Arc<dyn Embedder>>,
     /// What answers requests to the outside, where it is not the network. For tests alone.
     pub exchange: Option<Arc<dyn Exchange>>,
-    /// What programs that embed the daemon add to it, such as tests.
+    /// Parts that an embedding program, such as a test, adds.
     pub additions: Additions,
     /// The records of the log, which belong to the process: its log began before the daemon.
     pub log_records: LogRecords,
 }
 
-/// Parts besides those of the domains.
+/// Tools and transports in addition to those of the domains.
 #[derive(Clone, Default)]
 pub struct Additions {
     pub tool_sources: Vec<Arc<dyn ToolSource>>,

@@ -169,7 +169,7 @@ fn own_dependencies(package: &Value, kind: &Value) -> BTreeSet<String> {
 fn crate_table() -> String {
     let mut left = packages();
     let mut done: BTreeSet<String> = BTreeSet::new();
-    let mut table = String::from("| crate | what it is | uses |\n|---|---|---|");
+    let mut table = String::from("| crate | description | uses |\n|---|---|---|");
     while !left.is_empty() {
         let is_next = |package: &Value| own_dependencies(package, &Value::Null).is_subset(&done);
         let at = left.iter().position(is_next).expect("Cargo allows no cycle");
@@ -185,7 +185,7 @@ fn crate_table() -> String {
     table
 }
 
-/// With `AGENTD_TEST_REWRITE` it writes the table anew instead.
+/// With `AGENTD_TEST_REWRITE` set, updates the table instead.
 #[test]
 fn the_table_of_crates_is_that_of_the_manifests() {
     same_or_rewritten("crates", &crate_table());
@@ -202,7 +202,7 @@ fn same_or_rewritten(mark: &str, expected: &str) {
         std::fs::write(&path, format!("{before}{begin}{expected}{end}{rest}")).expect("ARCHITECTURE.md is written");
         return;
     }
-    assert_eq!(shown, expected, "write it anew with `make module-graph`");
+    assert_eq!(shown, expected, "run `make module-graph` to update it");
 }
 
 #[test]
@@ -437,7 +437,7 @@ fn picture() -> String {
     lines.join("\n")
 }
 
-/// With `AGENTD_TEST_REWRITE` it draws the picture anew instead.
+/// With `AGENTD_TEST_REWRITE` set, updates the picture instead.
 #[test]
 fn the_picture_of_the_modules_is_that_of_the_code() {
     same_or_rewritten("picture", &picture());

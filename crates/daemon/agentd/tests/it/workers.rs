@@ -30,9 +30,9 @@ async fn every_worker_says_what_it_does_and_what_it_did() {
     }
 }
 
-/// The page as the code says it.
+/// The tables of the page, from the running daemon.
 fn tables(workers: &[Value]) -> String {
-    let mut page = String::from("| worker | what it does |\n|---|---|");
+    let mut page = String::from("| worker | description |\n|---|---|");
     for worker in workers {
         write!(page, "\n| `{}` | {} |", text(worker, "name"), text(worker, "description")).expect("a string");
     }
@@ -48,7 +48,7 @@ fn tables(workers: &[Value]) -> String {
     page
 }
 
-/// With `AGENTD_TEST_REWRITE` it writes the tables instead.
+/// With `AGENTD_TEST_REWRITE` set, updates the page instead.
 #[tokio::test]
 async fn tables_of_the_guide_are_those_of_the_daemon() {
     const BEGIN: &str = "<!-- workers -->\n";
@@ -63,7 +63,7 @@ async fn tables_of_the_guide_are_those_of_the_daemon() {
         std::fs::write(&path, format!("{before}{BEGIN}{expected}{END}{rest}")).expect("the page is written");
         return;
     }
-    assert_eq!(shown, expected, "write it anew with `make workers-guide`");
+    assert_eq!(shown, expected, "run `make workers-guide` to update it");
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn the_command_lists_them_in_columns_and_as_json() {
     let mut lines = shown.text().lines();
     let head = lines.next().expect("a head");
     let columns: Vec<&str> = head.split("  ").map(str::trim).filter(|column| !column.is_empty()).collect();
-    assert_eq!(columns, ["NAME", "STATE", "LAST SUCCESS", "ITEMS", "FAILURES", "WHAT IT DOES"]);
+    assert_eq!(columns, ["NAME", "STATE", "LAST SUCCESS", "ITEMS", "FAILURES", "DESCRIPTION"]);
     for (line, worker) in lines.zip(workers) {
         let is_whole = line.starts_with(text(worker, "name")) && line.ends_with(text(worker, "description"));
         assert!(is_whole && line.contains("  ok  "), "{line}");

@@ -1,12 +1,12 @@
-//! Slots: how a service calls what is composed after it.
+//! Slots for upward calls, from a service to one that is constructed later.
 //!
-//! Domains depend downward only. What a lower domain calls upward is a trait of its own, and the implementation is
-//! filled into a [`Slot`] once, after both services exist. A [`Filler`] is used up by filling, so nothing is filled
-//! twice; [`Slots::check`] refuses the start when a slot stayed empty.
+//! Domains depend downward only. A lower domain calls upward through a trait that it defines; the implementation is put
+//! into a [`Slot`] once, after both services exist. [`Filler::fill`] takes the filler by value, so no slot is filled
+//! twice. [`Slots::check`] refuses the start if a slot is empty.
 
 use std::sync::{Arc, OnceLock};
 
-/// A value that is there once the daemon is composed. Cheap to clone.
+/// A value that is set once, when the daemon is composed. Cheap to clone.
 pub struct Slot<T>(Arc<OnceLock<T>>);
 
 impl<T> Clone for Slot<T> {
@@ -22,7 +22,7 @@ impl<T> std::fmt::Debug for Slot<T> {
 }
 
 impl<T> Slot<T> {
-    /// The value. `None` while the daemon is composed, when nobody asks yet.
+    /// The value, or `None` before the slot is filled.
     #[must_use]
     pub fn get(&self) -> Option<&T> {
         self.0.get()
@@ -30,7 +30,7 @@ impl<T> Slot<T> {
 }
 
 impl<T> Slot<Vec<T>> {
-    /// The values; none while the daemon is composed.
+    /// The values; empty before the slot is filled.
     #[must_use]
     pub fn all(&self) -> &[T] {
         self.0.get().map_or(&[], Vec::as_slice)
@@ -67,7 +67,7 @@ impl std::fmt::Debug for Slots {
 }
 
 impl Slots {
-    /// An empty slot, and what fills it. `name` is for the refusal of the start.
+    /// Creates an empty slot and its filler. The error of [`check`](Self::check) contains `name`.
     pub fn create<T: Send + Sync + 'static>(&mut self, name: &'static str) -> (Slot<T>, Filler<T>) {
         let slot = Slot(Arc::default());
         let checked = slot.clone();
@@ -76,14 +76,14 @@ impl Slots {
     }
 
     /// # Errors
-    /// A slot is empty; the sentence names them all.
+    /// At least one slot is empty; the message lists all of them.
     pub fn check(&self) -> Result<(), EmptySlots> {
         let empty: Vec<&str> = self.0.iter().filter(|(_, is_filled)| !is_filled()).map(|(name, _)| *name).collect();
         if empty.is_empty() { Ok(()) } else { Err(EmptySlots(empty.join(", "))) }
     }
 }
 
-/// A mistake in the program: `compose` forgot something.
+/// Slots that `compose` did not fill. This is a bug.
 #[derive(Debug, thiserror::Error)]
 #[error("the daemon is not composed completely: nothing fills the slots {0}; this is a bug, please report it")]
 pub struct EmptySlots(String);

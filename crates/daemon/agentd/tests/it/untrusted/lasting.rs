@@ -150,7 +150,7 @@ async fn a_page_of_a_turn_that_was_killed_still_asks() {
     let id = made.expect_status(201).json()["id"].clone();
     let send = json!({"content": "go", "conversation_id": id});
     let mut stream = process.post("/api/chat/messages/stream").json(&send).stream().await;
-    // What is shown is stored.
+    // An event is stored before it is sent.
     while stream.next().await.is_some_and(|event| event.event != "tool_result") {}
     let mut eventually = Eventually::new();
     while vendor.requests().len() < 2 {
