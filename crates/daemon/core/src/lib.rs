@@ -2,6 +2,7 @@
 
 pub mod auth;
 pub mod events;
+pub mod lease;
 pub mod migrations;
 pub mod parts;
 pub mod rate_limit;

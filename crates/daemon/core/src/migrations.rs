@@ -19,4 +19,5 @@ macro_rules! migration {
 }
 
 /// Every step, numbered from 1 without a gap. The first two are the schema of 0.1.0.
-pub const MIGRATIONS: &[Migration] = &[STORE, migration!(2, "daemon", "0002_daemon")];
+pub const MIGRATIONS: &[Migration] =
+    &[STORE, migration!(2, "daemon", "0002_daemon"), migration!(3, "leases", "0003_leases")];

@@ -54,6 +54,12 @@ impl Args {
         position
     }
 
+    /// Adds the parameters of another statement's part, after those that are there.
+    pub fn append(&mut self, other: Self) {
+        self.values.extend(other.values);
+        self.refused = self.refused.take().or(other.refused);
+    }
+
     #[must_use]
     pub fn len(&self) -> usize {
         self.values.len()

@@ -30,6 +30,7 @@ mod evolution;
 mod fair_turns;
 mod faults;
 mod figures;
+mod file_cycles;
 mod files;
 mod hooks;
 mod idempotency;

@@ -14,7 +14,7 @@ const MAX_LINES_OF_A_HANDLER: usize = 15;
 /// What wires and runs the domains knows them all.
 const KERNEL_THAT_KNOWS_ALL: [&str; 4] = ["compose", "lifecycle", "cli", "main"];
 
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").canonicalize().expect("the repository")
 }
 
@@ -83,7 +83,7 @@ fn daemon_modules() -> BTreeMap<String, PathBuf> {
     modules
 }
 
-fn folders(parent: &Path) -> Vec<PathBuf> {
+pub fn folders(parent: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(parent).expect("a folder").map(|entry| entry.expect("an entry").path());
     let mut folders: Vec<PathBuf> = entries.filter(|path| path.is_dir()).collect();
     folders.sort();

@@ -174,7 +174,10 @@ enum NoTurn {
 
 impl From<StoreError> for NoTurn {
     fn from(error: StoreError) -> Self {
-        Self::Later(SHORT_DELAY, Some(error))
+        match error {
+            StoreError::LostLease { .. } => Self::NotHeld,
+            error => Self::Later(SHORT_DELAY, Some(error)),
+        }
     }
 }
 
@@ -209,9 +212,12 @@ async fn carry_out(place: RunPermit, run: Run) {
         }
         Err(NoTurn::Ended(outcome, code)) => scheduler.end_without_turn(run.clone(), outcome, code).await,
     };
-    if let Err(error) = written {
+    match written {
+        Ok(()) | Err(StoreError::LostLease { .. }) => {}
         // The claim ends by itself when it is renewed no more.
-        tracing::warn!(run = %run.id, %error, "failed to store the outcome of a run; its claim expires");
+        Err(error) => {
+            tracing::warn!(run = %run.id, %error, "failed to store the outcome of a run; its claim expires");
+        }
     }
 }
 
@@ -250,9 +256,7 @@ async fn begin(
     let (claimed, limit) = (run.clone(), Duration::from_secs(u64::from(job.time_limit_seconds)));
     let open = async move |tx: &mut Tx, session: &SessionId| {
         let now = tx.clock().now();
-        if !claims::begin_attempt(tx, &claimed, session, now + limit).await? {
-            return Err(NoTurn::NotHeld);
-        }
+        claims::begin_attempt(tx, &claimed, session, now + limit).await?;
         if claimed.attempt == 0 {
             jobs::note_begun(tx, &claimed.job_id, now).await?;
         }

@@ -145,10 +145,7 @@ impl RunMaintenance {
             return Ok(());
         }
         let owner = Arc::clone(&context.instance);
-        let renew = async move |tx: &mut Tx| {
-            let until = tx.clock().now() + LEASE;
-            claims::renew_claims(tx, &owner, &claimed, until).await
-        };
+        let renew = async move |tx: &mut Tx| claims::renew_claims(tx, &owner, &claimed, LEASE).await;
         Ok(context.db.write_relaxed::<_, StoreError, _>(renew).await?)
     }
 

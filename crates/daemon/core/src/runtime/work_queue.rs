@@ -20,6 +20,7 @@ use super::AppContext;
 use super::limits::ConcurrencyLimit;
 use super::report::{WorkerError, WorkerReport};
 use super::worker::{NextDue, Worker};
+use crate::lease;
 
 /// A pass waits for work that is under way no longer than this, so that the daemon can come to rest.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
@@ -187,35 +188,13 @@ pub trait HandlesItems: Clone + Send + Sync + 'static {
         lease: &Lease,
         work: impl Future<Output = Result<T, E>> + Send,
     ) -> impl Future<Output = Result<T, E>> + Send {
-        async move {
-            tokio::select! {
-                // What is done while the lease runs out was done; whether it is held still, its record asks.
-                biased;
-                done = work => done,
-                lost = keep_lease(self.context(), lease, Self::LEASE) => Err(lost.into()),
-            }
-        }
+        lease::hold(&self.context().db, lease, Self::LEASE, work)
     }
 
     /// Ends an item about which nothing is left to do.
     fn complete(&self, lease: &Lease) -> impl Future<Output = Result<(), ItemFailure<Self::End>>> + Send {
         let held = lease.clone();
         async move { Ok(self.context().db.write(async move |tx: &mut Tx| tx.complete(&held).await).await?) }
-    }
-}
-
-/// Renews a lease, and answers when it is lost.
-async fn keep_lease(context: &AppContext, lease: &Lease, length: Duration) -> StoreError {
-    loop {
-        tokio::time::sleep(length / 3).await;
-        let held = lease.clone();
-        let renewed = context.db.write_relaxed(async move |tx: &mut Tx| tx.heartbeat(&held, length).await).await;
-        match renewed {
-            Err(lost @ StoreError::LostLease { .. }) => return lost,
-            // The database may be back before the lease is over.
-            Err(error) => tracing::warn!(item = %lease.id, %error, "a lease could not be renewed"),
-            Ok(()) => {}
-        }
     }
 }
 

@@ -220,9 +220,7 @@ impl Tx {
     /// Carries out a holder's change if it still holds the item. `$1` to `$3` are the fence.
     async fn held(&mut self, lease: &Lease, change: &'static str, values: Args) -> Result<(), StoreError> {
         let mut args = args![&lease.id, &lease.owner, lease.fence];
-        for value in values.into_values()? {
-            args.push(value);
-        }
+        args.append(values);
         let sql =
             format!("UPDATE queue SET {change} WHERE id = $1 AND status = 'leased' AND owner = $2 AND fence = $3");
         match self.execute(sql, args).await? {

@@ -27,7 +27,10 @@ async fn of_three_daemons_one_tells_and_another_takes_over() {
     assert_eq!((state(&apps[1], &id).await.as_str(), told(&receiver).len()), ("firing", 1));
     // Whoever evaluates is gone without a word: its lease ends, and the others go on.
     let mut read = apps[0].running().context().db.read().await.unwrap();
-    let evaluator = read.fetch_one("SELECT owner FROM alert_evaluator", agentd_store::args![]).await.unwrap();
+    let evaluator = read
+        .fetch_one("SELECT owner FROM leases WHERE name = 'alerts.evaluation'", agentd_store::args![])
+        .await
+        .unwrap();
     let evaluator: String = evaluator.get("owner").unwrap();
     drop(read);
     let at =

@@ -143,9 +143,7 @@ async fn with_chats() -> Fixture {
         )
         .await;
     fixture.execute("INSERT INTO channel_states (platform, last_received_at) VALUES ('discord', 1)").await;
-    fixture
-        .execute("INSERT INTO channel_connections (platform, owner, lease_until) VALUES ('telegram', 'old', 9)")
-        .await;
+    fixture.execute("INSERT INTO channel_connections (platform, resume) VALUES ('telegram', 'old')").await;
     fixture
 }
 

@@ -243,10 +243,11 @@ async fn a_job_is_done_by_one_at_a_time() {
     let hold = async move |tx: &mut agentd_store::Tx| {
         let until = tx.clock().now() + Duration::from_secs(60);
         tx.execute(
-            "UPDATE memory_jobs SET owner = $1, lease_until = $2, finished_at = NULL WHERE name = $3",
-            args![&holder, until, "generate_episodes"],
+            "UPDATE leases SET owner = $1, lease_until = $2 WHERE name = 'memory.generate_episodes'",
+            args![&holder, until],
         )
-        .await
+        .await?;
+        tx.execute("UPDATE memory_jobs SET finished_at = NULL WHERE name = 'generate_episodes'", args![]).await
     };
     talk.app.running().context().db.write::<_, agentd_store::StoreError, _>(hold).await.expect("held");
     talk.app.post("/api/memory/generate-episodes").send().await.expect_error(409, "job_running");

@@ -103,21 +103,18 @@ const SLOW: [Mutation; 16] = [
         "the fence of beginning a run",
         &[("deadline_at = $5 WHERE id = $1 AND owner = $2 AND fence = $3", "deadline_at = $5 WHERE id = $1")],
     ),
-    without(
-        "the owner of the claims that are kept",
-        &[("due_at IS NOT NULL AND status = 'running' AND owner = $1", "due_at IS NOT NULL AND status = 'running'")],
-    ),
+    without("the owner of the claims that are kept", &[("session_id IS NULL AND owner = $2", "session_id IS NULL")]),
     without(
         "the lease of a turn that is given up",
         &[("FROM sessions WHERE id = $1 AND lease_until = $2", "FROM sessions WHERE id = $1")],
     ),
+    without("the end of a named lease", &[("leases.lease_until <= $4", "leases.lease_until <> $4")]),
     without(
-        "the lease of evaluating alerts",
-        &[("alert_evaluator.lease_until <= $3", "alert_evaluator.lease_until <> $3")],
-    ),
-    without(
-        "the owner of what alerts came to",
-        &[("SET evaluated_at = $2 WHERE id = 1 AND owner = $1", "SET evaluated_at = $2 WHERE id = 1")],
+        "the fence of a named lease",
+        &[(
+            "SET lease_until = $4 WHERE name = $1 AND owner = $2 AND fence = $3",
+            "SET lease_until = $4 WHERE name = $1",
+        )],
     ),
     without_key(
         "the unique cause of a proactive turn",

@@ -109,7 +109,7 @@ impl Rules {
             "sessions" => self.check_session(change),
             "session_events" => self.check_event(change),
             "jobs" | "cursors" => check_place(change),
-            "alert_evaluator" => self.check_evaluator(change),
+            "leases" => self.check_lease(change),
             _ => self.check_leased(change),
         };
         checked.map_err(|broken| format!("{broken}: {change:?}"))
@@ -207,16 +207,18 @@ impl Rules {
         Ok(())
     }
 
-    fn check_evaluator(&self, change: &Change) -> Result<(), Broken> {
+    /// The owner of a lease extends it and gives it back; others take it when it is over.
+    fn check_lease(&self, change: &Change) -> Result<(), Broken> {
         let Change { life, clock, old, new, .. } = change;
         let Some(old) = old.as_ref().filter(|old| *old != new) else { return Ok(()) };
-        if old.owner == new.owner {
-            return require(self.is_owner(*life, new.owner.as_ref()), || "who does not evaluate said so".to_owned());
+        require(self.is_owner(*life, new.owner.as_ref()), || "who does not hold a lease changed it".to_owned())?;
+        if new.fence == old.fence {
+            return require(old.owner == new.owner, || "a lease changed hands uncounted".to_owned());
         }
-        require(self.is_owner(*life, new.owner.as_ref()), || "it was claimed in another one's name".to_owned())?;
+        require(new.fence == old.fence + 1, || "the count of claims went wrong".to_owned())?;
         // Longer than any lease is what a clock gave that was set back since.
         let is_free = old.due.is_some_and(|due| due <= *clock || due > clock + EVALUATION_LEASE);
-        require(is_free, || "the evaluation was taken while a lease was in force".to_owned())
+        require(is_free, || "a lease was taken while it was in force".to_owned())
     }
 
     fn check_event(&mut self, change: &Change) -> Result<(), Broken> {

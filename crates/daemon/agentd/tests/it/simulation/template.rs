@@ -72,7 +72,7 @@ const WATCHED: [[&str; 8]; 10] = [
     ["session_events", "@.session_id", "@.kind", "NULL", "@.seq", "NULL", "0", "''"],
     ["jobs", "@.id", "@.status", "NULL", "0", "@.next_run_at", "0", "''"],
     ["cursors", "@.consumer", "''", "NULL", "@.seq", "NULL", "0", "''"],
-    ["alert_evaluator", "@.id", "''", "@.owner", "0", "@.lease_until", "@.evaluated_at", "''"],
+    ["leases", "@.name", "''", "@.owner", "@.fence", "@.lease_until", "0", "''"],
     ["proactive_turns", "@.id", "@.status", "NULL", "0", "NULL", "0", "@.cause || ' ' || @.cause_id"],
 ];
 

@@ -7,6 +7,7 @@ mod python;
 use std::error::Error;
 use std::time::Duration;
 
+use agentd_core::lease;
 use agentd_store::{StoreError, Tx};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -19,10 +20,8 @@ use super::service::Hooks;
 use super::store;
 use super::store::executions::{self, ExecutionResult};
 use super::store::figures::{self, Figures};
-use super::store::queue::{self, Claim, QueueKind};
+use super::store::queue::Claim;
 
-/// The lease is renewed so often.
-const HEARTBEAT: Duration = Duration::from_secs(10);
 /// Who waits longer between two attempts leaves its queue to others meanwhile.
 const LONGEST_HELD: Duration = Duration::from_secs(10);
 
@@ -83,21 +82,17 @@ impl<'a> Work<'a> {
     /// Does what an execution is about, `attempts` times at most, and records what came of it. The
     /// lease is kept meanwhile; whoever loses it stops, and records nothing.
     pub(super) async fn execute(&self, attempts: u32, permit: &mut HookPermit) {
-        let outcome = tokio::select! {
-            // What is done while the lease runs out was done; whether it is held still, its record asks.
-            biased;
-            outcome = self.attempts(attempts, permit) => outcome,
-            () = self.keep_lease() => {
+        let work = self.attempts(attempts, permit);
+        match lease::hold(self.hooks.db(), &self.claim.held, EXECUTION_LEASE, work).await {
+            Ok(()) => {}
+            Err(HookError::Store(StoreError::LostLease { .. })) => {
                 tracing::warn!(id = self.claim.id, "another daemon has taken over what a hook does here");
-                return;
             }
-        };
-        if let Err(error) = outcome {
-            tracing::warn!(
+            Err(error) => tracing::warn!(
                 id = self.claim.id,
                 error = &error as &dyn Error,
                 "what a hook did could not be recorded; it will be done again"
-            );
+            ),
         }
     }
 
@@ -173,24 +168,6 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Renews the lease until it is lost.
-    async fn keep_lease(&self) {
-        loop {
-            tokio::time::sleep(HEARTBEAT).await;
-            let held = self.claim.clone();
-            let extend =
-                async move |tx: &mut Tx| queue::extend(tx, QueueKind::Executions, &held, EXECUTION_LEASE).await;
-            match self.hooks.db().write_locking(agentd_store::Durability::Relaxed, extend).await {
-                Ok(true) => {}
-                Ok(false) => return,
-                // The database may be back before the lease is over.
-                Err(error) => {
-                    tracing::warn!(id = self.claim.id, %error, "the lease of a hook's execution could not be renewed")
-                }
-            }
-        }
-    }
-
     async fn record(&self, result: ExecutionResult, disable: Option<&'static str>) -> Result<(), HookError> {
         let claim = self.claim.clone();
         let record = async move |tx: &mut Tx| {
@@ -206,9 +183,7 @@ impl<'a> Work<'a> {
 
 /// Ends a claimed execution, in the transaction of whatever it did.
 async fn record(tx: &mut Tx, claim: &Claim, result: &ExecutionResult) -> Result<(), StoreError> {
-    if !executions::update_result(tx, claim, result).await? {
-        return Err(StoreError::LostLease { item: claim.id.clone() });
-    }
+    executions::update_result(tx, claim, result).await?;
     let figures = Figures::of(result.status == ExecutionStatus::Success, result.duration_ms);
     figures::add_figures(tx, &claim.hook_id, &claim.event_type, figures).await
 }

@@ -117,8 +117,8 @@ pub(crate) async fn update_results<'r>(
         values.push(now);
         for (claim, result) in left.by_ref().take(count) {
             values.push(&claim.id);
-            values.push(&claim.owner);
-            values.push(claim.fence);
+            values.push(claim.held.owner());
+            values.push(claim.held.fence());
             values.push(result.status.as_str());
             values.push(result.due_at);
             values.push(result.response_status);

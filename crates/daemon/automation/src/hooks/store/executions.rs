@@ -77,28 +77,20 @@ pub(crate) struct ExecutionResult {
     pub(crate) duration_ms: u64,
 }
 
-/// Whether it was still held.
-pub(crate) async fn update_result(tx: &mut Tx, claim: &Claim, result: &ExecutionResult) -> Result<bool, StoreError> {
-    let now = tx.clock().now();
-    let changed = tx
-        .execute(
-            "UPDATE hook_executions SET status = $4, attempt_count = $5, due_at = NULL, owner = NULL, output = $6, \
-             error = $7, caused_id = $8, completed_at = $9, duration_ms = $10 WHERE id = $1 AND owner = $2 AND fence = $3",
-            args![
-                &claim.id,
-                &claim.owner,
-                claim.fence,
-                result.status.as_str(),
-                result.attempts,
-                result.output.as_ref().map(|output| output.to_string().replace("\\u0000", "\\ufffd")),
-                result.error.as_ref().map(|error| error.replace('\0', "\u{fffd}")),
-                result.caused_id.as_deref(),
-                now,
-                result.duration_ms
-            ],
-        )
-        .await?;
-    Ok(changed == 1)
+/// Ends an execution that is held.
+pub(crate) async fn update_result(tx: &mut Tx, claim: &Claim, result: &ExecutionResult) -> Result<(), StoreError> {
+    let values = args![
+        result.status.as_str(),
+        result.attempts,
+        result.output.as_ref().map(|output| output.to_string().replace("\\u0000", "\\ufffd")),
+        result.error.as_ref().map(|error| error.replace('\0', "\u{fffd}")),
+        result.caused_id.as_deref(),
+        tx.clock().now(),
+        result.duration_ms
+    ];
+    let change = "status = $4, attempt_count = $5, due_at = NULL, owner = NULL, output = $6, error = $7, \
+                  caused_id = $8, completed_at = $9, duration_ms = $10";
+    claim.held.update(tx, change, values).await
 }
 
 pub(crate) async fn find_execution(read: &mut Read, id: &ExecutionId) -> Result<Option<Execution>, StoreError> {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use agentd_base::Timestamp;
 use agentd_base::trace::TraceContext;
+use agentd_core::lease::{HeldRow, LeaseTable};
 use agentd_store::{Args, Read, Row, StoreError, Tx, args, in_list};
 
 use crate::hooks::model::{HookDeliveryId, HookId};
@@ -20,12 +21,21 @@ pub(crate) enum QueueKind {
     Executions,
 }
 
+static DELIVERIES: LeaseTable =
+    LeaseTable { table: "hook_deliveries", key: "id", until: "due_at", held: "status = 'processing'" };
+static EXECUTIONS: LeaseTable =
+    LeaseTable { table: "hook_executions", key: "id", until: "due_at", held: "status = 'running'" };
+
 impl QueueKind {
-    fn table(self) -> &'static str {
+    fn leases(self) -> &'static LeaseTable {
         match self {
-            Self::Deliveries => "hook_deliveries",
-            Self::Executions => "hook_executions",
+            Self::Deliveries => &DELIVERIES,
+            Self::Executions => &EXECUTIONS,
         }
+    }
+
+    fn table(self) -> &'static str {
+        self.leases().table
     }
 
     /// When what is held was claimed.
@@ -71,8 +81,7 @@ pub(crate) struct Claim {
     /// Where in a trace the event happened, if anywhere.
     pub(crate) trace: Option<TraceContext>,
     pub(crate) attempt_count: u32,
-    pub(crate) owner: String,
-    pub(crate) fence: u32,
+    pub(crate) held: HeldRow,
 }
 
 /// Every hook with something to do: one step for each in the index of what is due. Its order is asked for, since every
@@ -136,7 +145,7 @@ pub(crate) async fn claim(
         skip_locked = tx.dialect().skip_locked(),
     );
     let rows = tx.fetch_all(sql, values).await?;
-    let mut claims: Vec<Claim> = rows.iter().map(claimed).collect::<Result<_, StoreError>>()?;
+    let mut claims: Vec<Claim> = rows.iter().map(|row| claimed(row, queue)).collect::<Result<_, StoreError>>()?;
     claims.sort_by(|a, b| a.id.cmp(&b.id));
     Ok(claims)
 }
@@ -156,10 +165,14 @@ pub(crate) async fn claim_one(
         table = queue.table(),
         claimed = queue.claimed(),
     );
-    tx.fetch_optional(sql, args![id, now, owner, now + lease]).await?.as_ref().map(claimed).transpose()
+    tx.fetch_optional(sql, args![id, now, owner, now + lease])
+        .await?
+        .as_ref()
+        .map(|row| claimed(row, queue))
+        .transpose()
 }
 
-fn claimed(row: &Row) -> Result<Claim, StoreError> {
+fn claimed(row: &Row, queue: QueueKind) -> Result<Claim, StoreError> {
     Ok(Claim {
         id: row.get("id")?,
         hook_id: row.get("hook_id")?,
@@ -169,17 +182,8 @@ fn claimed(row: &Row) -> Result<Claim, StoreError> {
         depth: row.get("depth")?,
         trace: row.trace()?,
         attempt_count: row.get("attempt_count")?,
-        owner: row.get("owner")?,
-        fence: row.get("fence")?,
+        held: queue.leases().held(row)?,
     })
-}
-
-/// Holds it for longer; whether it is still held.
-pub(crate) async fn extend(tx: &mut Tx, queue: QueueKind, claim: &Claim, lease: Duration) -> Result<bool, StoreError> {
-    let until = tx.clock().now() + lease;
-    let sql = format!("UPDATE {} SET due_at = $4 WHERE id = $1 AND owner = $2 AND fence = $3", queue.table());
-    let held = tx.execute(sql, args![&claim.id, &claim.owner, claim.fence, until]).await?;
-    Ok(held == 1)
 }
 
 /// How much waits or is under way, counted up to `limit`.

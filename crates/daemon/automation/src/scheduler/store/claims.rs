@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use agentd_base::Timestamp;
+use agentd_core::lease::{HeldRow, LeaseTable};
 use agentd_engine::engine::SessionId;
-use agentd_store::{Read, StoreError, Tx, args, in_list};
+use agentd_store::{Read, StoreError, Tx, args};
 
 use super::runs::{COLUMNS, run};
 use crate::scheduler::model::{Run, RunId};
@@ -13,6 +14,14 @@ use crate::scheduler::model::{Run, RunId};
 /// Runs of a job go one after the other unless they may overlap.
 const IS_ITS_TURN: &str = "(r.may_overlap = 1 OR NOT EXISTS (SELECT 1 FROM job_runs o WHERE o.job_id = r.job_id \
     AND o.status IN ('pending', 'running') AND o.id <> r.id AND (o.status = 'running' OR o.id < r.id)))";
+
+/// Claims end where a session begins.
+static CLAIMS: LeaseTable =
+    LeaseTable { table: "job_runs", key: "id", until: "due_at", held: "status = 'running' AND session_id IS NULL" };
+
+fn claim_on(run: &Run) -> HeldRow {
+    CLAIMS.held_by(run.id.as_str(), run.owner.as_deref().unwrap_or_default(), run.fence.into())
+}
 
 /// Claims up to `limit` runs that are due, the longest first: they are running from now on.
 pub(crate) async fn claim_runs(tx: &mut Tx, owner: &str, limit: u32, lease: Duration) -> Result<Vec<Run>, StoreError> {
@@ -37,53 +46,36 @@ pub(crate) async fn next_claimable(read: &mut Read) -> Result<Option<Timestamp>,
     read.fetch_optional(sql, args![]).await?.map(|row| row.get("due_at")).transpose()
 }
 
-/// The claim becomes an attempt with a session; answers whether the claim still stood.
+/// The claim becomes an attempt with a session.
+///
+/// # Errors
+/// `StoreError::LostLease` if the claim does not stand any more.
 pub(crate) async fn begin_attempt(
     tx: &mut Tx,
     run: &Run,
     session: &SessionId,
     deadline_at: Timestamp,
-) -> Result<bool, StoreError> {
-    let begun = tx
-        .execute(
-            "UPDATE job_runs SET session_id = $4, attempt = attempt + 1, due_at = NULL, deadline_at = $5 \
-             WHERE id = $1 AND owner = $2 AND fence = $3 AND status = 'running' AND session_id IS NULL",
-            args![&run.id, &run.owner, run.fence, session, deadline_at],
-        )
-        .await?;
-    Ok(begun == 1)
+) -> Result<(), StoreError> {
+    let change = "session_id = $4, attempt = attempt + 1, due_at = NULL, deadline_at = $5";
+    claim_on(run).update(tx, change, args![session, deadline_at]).await
 }
 
 /// Whether a claim without a session still stands.
 pub(crate) async fn is_held(read: &mut Read, run: &Run) -> Result<bool, StoreError> {
-    let sql = "SELECT 1 AS held FROM job_runs WHERE id = $1 AND owner = $2 AND fence = $3 AND status = 'running' \
-               AND session_id IS NULL";
-    Ok(read.fetch_optional(sql, args![&run.id, &run.owner, run.fence]).await?.is_some())
+    claim_on(run).is_held(read).await
 }
 
 /// Gives a claim back: it may be claimed again at `due_at`.
+///
+/// # Errors
+/// `StoreError::LostLease` if the claim does not stand any more.
 pub(crate) async fn release_run(tx: &mut Tx, run: &Run, due_at: Timestamp) -> Result<(), StoreError> {
-    tx.execute(
-        "UPDATE job_runs SET status = 'pending', owner = NULL, due_at = $4 \
-         WHERE id = $1 AND owner = $2 AND fence = $3 AND status = 'running' AND session_id IS NULL",
-        args![&run.id, &run.owner, run.fence, due_at],
-    )
-    .await
-    .map(|_| ())
+    claim_on(run).update(tx, "status = 'pending', owner = NULL, due_at = $4", args![due_at]).await
 }
 
 /// Extends these claims of an owner, as far as they have no session yet.
-pub(crate) async fn renew_claims(tx: &mut Tx, owner: &str, runs: &[RunId], until: Timestamp) -> Result<(), StoreError> {
-    for runs in runs.chunks(64) {
-        let mut values = args![owner, until];
-        let list = in_list(&mut values, runs);
-        let sql = format!(
-            "UPDATE job_runs SET due_at = $2 \
-             WHERE id IN ({list}) AND due_at IS NOT NULL AND status = 'running' AND owner = $1"
-        );
-        tx.execute(sql, values).await?;
-    }
-    Ok(())
+pub(crate) async fn renew_claims(tx: &mut Tx, owner: &str, runs: &[RunId], length: Duration) -> Result<(), StoreError> {
+    CLAIMS.extend_some(tx, Some(owner), runs, length).await
 }
 
 /// Ends the claims of everybody but `owner`, for a daemon that has the database for itself.

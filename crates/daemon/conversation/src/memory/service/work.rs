@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use agentd_base::Timestamp;
+use agentd_core::lease::{self, HeldRow};
 use agentd_core::runtime::WorkerReport;
 use agentd_store::{NewEvent, Recorder, StoreError, Tx};
 use serde_json::json;
@@ -24,8 +25,6 @@ use crate::memory::store::{episodes, vectors};
 
 /// After a daemon's sudden end another one may go on with its work when this is over.
 const LEASE: Duration = Duration::from_secs(20);
-/// A step may take longer than the lease: a model answers in it.
-const HEARTBEAT: Duration = Duration::from_secs(5);
 /// Conversations of one run; a run that finds more leaves them to the next.
 const MAX_CONVERSATIONS: usize = 20_000;
 const CONVERSATIONS_A_PAGE: u32 = 200;
@@ -36,6 +35,7 @@ const BACKGROUND_STEPS: usize = 8;
 /// Work that this daemon holds.
 pub(crate) struct Held {
     memory: Memory,
+    lease: HeldRow,
     pub(crate) row: JobRow,
     /// What came of it since it was taken.
     tally: Tally,
@@ -53,12 +53,9 @@ impl Held {
     }
 
     async fn save(&self) -> Result<(), MemoryError> {
-        let row = self.row.clone();
-        let save = async move |tx: &mut Tx| match jobs::record_progress(tx, &row, LEASE).await? {
-            true => Ok(()),
-            false => Err(MemoryError::Overtaken),
-        };
-        self.memory.context().db.write(save).await
+        let (held, row) = (self.lease.clone(), self.row.clone());
+        let save = async move |tx: &mut Tx| jobs::record_progress(tx, &held, &row, LEASE).await;
+        Ok(self.memory.context().db.write(save).await?)
     }
 }
 
@@ -115,22 +112,9 @@ impl Memory {
         let owner = self.context().instance.to_string();
         let claim = async move |tx: &mut Tx| jobs::claim_job(tx, job.as_str(), &owner, LEASE).await;
         let row = self.context().db.write::<_, StoreError, _>(claim).await?;
-        Ok(row.map(|row| Held { memory: self.clone(), row, tally: Tally::default(), steps_left }))
-    }
-
-    /// Holds the work until it is lost to another daemon.
-    async fn hold(&self, row: JobRow) -> MemoryError {
-        loop {
-            tokio::time::sleep(HEARTBEAT).await;
-            let held = row.clone();
-            let renew = async move |tx: &mut Tx| jobs::renew_lease(tx, &held, LEASE).await;
-            match self.context().db.write_relaxed::<_, StoreError, _>(renew).await {
-                Ok(true) => {}
-                Ok(false) => return MemoryError::Overtaken,
-                // The database may be back before the lease is over.
-                Err(error) => tracing::warn!(job = row.name, %error, "the lease of a job could not be renewed"),
-            }
-        }
+        let claimed =
+            row.map(|(lease, row)| Held { memory: self.clone(), lease, row, tally: Tally::default(), steps_left });
+        Ok(claimed)
     }
 
     /// `asked` is the recorder of who asked for it, if somebody did.
@@ -141,7 +125,7 @@ impl Memory {
         asked: Option<Recorder<Tally>>,
     ) -> Result<(Tally, bool), MemoryError> {
         let is_asked_for = asked.is_some();
-        let holding = self.hold(held.row.clone());
+        let (db, lease) = (self.context().db.clone(), held.lease.clone());
         let work = async {
             match job {
                 Job::Consolidate => self.consolidate(&mut held, is_asked_for).await,
@@ -149,17 +133,19 @@ impl Memory {
                 Job::BackfillEntities => self.backfill(&mut held).await,
             }
         };
-        let done = tokio::select! {
-            done = work => done,
-            lost = holding => Err(lost),
-        };
+        let done = lease::hold(&db, &lease, LEASE, work).await.map_err(|error| match error {
+            MemoryError::Store(StoreError::LostLease { .. }) => MemoryError::Overtaken,
+            other => other,
+        });
         let is_finished = matches!(done, Ok(true));
-        let (row, tally) = (held.row.clone(), held.row.tally);
+        let (name, tally) = (held.row.name.clone(), held.row.tally);
         let says = job == Job::Consolidate && is_finished && (is_asked_for || tally != Tally::default());
         let release = async move |tx: &mut Tx| {
-            if jobs::release_job(tx, &row, is_finished).await? && says {
-                let data = json!(tally);
-                tx.emit(NewEvent::new("memory.consolidated", data)).await?;
+            match jobs::release_job(tx, &lease, &name, is_finished).await {
+                Ok(()) if says => drop(tx.emit(NewEvent::new("memory.consolidated", json!(tally))).await?),
+                // Another daemon goes on with it.
+                Ok(()) | Err(StoreError::LostLease { .. }) => {}
+                Err(error) => return Err(error),
             }
             if let Some(recorder) = asked.as_ref().filter(|_| is_finished) {
                 recorder.record(tx, &tally).await?;
@@ -308,9 +294,9 @@ impl Memory {
             None => idle(job.as_str()),
             Some(row) => JobState {
                 name: job.as_str(),
-                status: match (&row.owner, row.finished_at) {
-                    (Some(_), _) if row.lease_until > now => JobStatus::Running,
-                    (_, None) if row.started_at.is_some() => JobStatus::Interrupted,
+                status: match row.finished_at {
+                    _ if row.held_until.is_some_and(|until| until > now) => JobStatus::Running,
+                    None if row.started_at.is_some() => JobStatus::Interrupted,
                     _ => JobStatus::Idle,
                 },
                 done: row.done,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use agentd_base::Timestamp;
+use agentd_core::lease::{self, HeldRow};
 use agentd_store::{Read, Row, StoreError, Tx, args};
 
 use crate::memory::jobs::Tally;
@@ -11,10 +12,8 @@ use crate::memory::jobs::Tally;
 #[derive(Debug, Clone)]
 pub(crate) struct JobRow {
     pub name: String,
-    pub owner: Option<String>,
-    /// Rises with every claim.
-    pub attempt: i64,
-    pub lease_until: Timestamp,
+    /// Until when it is held; in the past where it was given back.
+    pub held_until: Option<Timestamp>,
     /// Where to go on.
     pub place: i64,
     /// Conversations or episodes that are done, of `total`.
@@ -27,15 +26,17 @@ pub(crate) struct JobRow {
     pub updated_at: Timestamp,
 }
 
-const COLUMNS: &str = "name, owner, attempt, lease_until, place, done, total, processed, created, merged, skipped, \
-                       started_at, finished_at, updated_at";
+const COLUMNS: &str = "name, place, done, total, processed, created, merged, skipped, started_at, finished_at, updated_at, \
+                       (SELECT lease_until FROM leases WHERE leases.name = 'memory.' || memory_jobs.name) AS held_until";
+
+fn lease_name(job: &str) -> String {
+    format!("memory.{job}")
+}
 
 fn job(row: &Row) -> Result<JobRow, StoreError> {
     Ok(JobRow {
         name: row.get("name")?,
-        owner: row.get("owner")?,
-        attempt: row.get("attempt")?,
-        lease_until: row.get("lease_until")?,
+        held_until: row.get("held_until")?,
         place: row.get("place")?,
         done: row.get("done")?,
         total: row.get("total")?,
@@ -61,94 +62,68 @@ pub(crate) async fn find_job(read: &mut Read, name: &str) -> Result<Option<JobRo
     read.fetch_optional(sql, args![name]).await?.as_ref().map(job).transpose()
 }
 
-/// Takes the work, unless another run holds it; work that was left in the middle goes on, other begins
-/// anew. A daemon that is alone with its database waits for no lease but its own.
+/// Takes the work, unless another run holds it; work that was left in the middle goes on, other begins anew.
 pub(crate) async fn claim_job(
     tx: &mut Tx,
     name: &str,
     owner: &str,
-    lease: Duration,
-) -> Result<Option<JobRow>, StoreError> {
+    length: Duration,
+) -> Result<Option<(HeldRow, JobRow)>, StoreError> {
+    let Some(held) = lease::take(tx, &lease_name(name), owner, None, length).await? else { return Ok(None) };
     let now = tx.clock().now();
     tx.execute(
-        "INSERT INTO memory_jobs (name, attempt, lease_until, place, done, total, processed, created, merged, skipped, \
-         updated_at) VALUES ($1, 0, 0, 0, 0, 0, 0, 0, 0, 0, $2) ON CONFLICT (name) DO NOTHING",
+        "INSERT INTO memory_jobs (name, place, done, total, processed, created, merged, skipped, started_at, updated_at) \
+         VALUES ($1, 0, 0, 0, 0, 0, 0, 0, $2, $2) ON CONFLICT (name) DO UPDATE SET updated_at = excluded.updated_at",
         args![name, now],
     )
     .await?;
-    let Some(found) = find_job(tx, name).await? else { return Ok(None) };
-    let is_alone = tx.is_exclusive();
-    let is_held = match &found.owner {
-        None => false,
-        Some(holder) => (!is_alone || holder == owner) && found.lease_until > now,
-    };
-    if is_held {
-        return Ok(None);
-    }
-    let begins_anew = found.started_at.is_none() || found.finished_at.is_some();
-    let sql = if begins_anew {
-        "UPDATE memory_jobs SET owner = $2, attempt = attempt + 1, lease_until = $3, done = 0, total = 0, \
-         processed = 0, created = 0, merged = 0, skipped = 0, started_at = $4, finished_at = NULL, updated_at = $4 \
-         WHERE name = $1 AND attempt = $5"
-    } else {
-        "UPDATE memory_jobs SET owner = $2, attempt = attempt + 1, lease_until = $3, updated_at = $4 \
-         WHERE name = $1 AND attempt = $5"
-    };
-    if tx.execute(sql, args![name, owner, now + lease, now, found.attempt]).await? == 0 {
-        return Ok(None);
-    }
-    find_job(tx, name).await
+    let begins_anew = "UPDATE memory_jobs SET done = 0, total = 0, processed = 0, created = 0, merged = 0, skipped = 0, \
+                       started_at = $2, finished_at = NULL WHERE name = $1 AND finished_at IS NOT NULL";
+    tx.execute(begins_anew, args![name, now]).await?;
+    let row = find_job(tx, name).await?;
+    Ok(row.map(|row| (held, row)))
 }
 
-/// Notes how far the work is and holds it for longer; `false` when it is not held any more.
-pub(crate) async fn record_progress(tx: &mut Tx, job: &JobRow, lease: Duration) -> Result<bool, StoreError> {
+/// Notes how far the work is and holds it for longer.
+///
+/// # Errors
+/// `StoreError::LostLease`, or the database's refusal.
+pub(crate) async fn record_progress(
+    tx: &mut Tx,
+    held: &HeldRow,
+    job: &JobRow,
+    length: Duration,
+) -> Result<(), StoreError> {
+    held.extend(tx, length).await?;
     let now = tx.clock().now();
     let tally = job.tally;
-    let updated = tx
-        .execute(
-            "UPDATE memory_jobs SET lease_until = $4, place = $5, done = $6, total = $7, processed = $8, created = $9, \
-             merged = $10, skipped = $11, updated_at = $12 WHERE name = $1 AND owner = $2 AND attempt = $3",
-            args![
-                &job.name,
-                job.owner.as_deref(),
-                job.attempt,
-                now + lease,
-                job.place,
-                job.done,
-                job.total,
-                tally.processed,
-                tally.created,
-                tally.merged,
-                tally.skipped,
-                now
-            ],
-        )
-        .await?;
-    Ok(updated == 1)
+    tx.execute(
+        "UPDATE memory_jobs SET place = $2, done = $3, total = $4, processed = $5, created = $6, merged = $7, \
+         skipped = $8, updated_at = $9 WHERE name = $1",
+        args![
+            &job.name,
+            job.place,
+            job.done,
+            job.total,
+            tally.processed,
+            tally.created,
+            tally.merged,
+            tally.skipped,
+            now
+        ],
+    )
+    .await
+    .map(|_| ())
 }
 
-/// Holds the work for longer; `false` when it is not held any more.
-pub(crate) async fn renew_lease(tx: &mut Tx, job: &JobRow, lease: Duration) -> Result<bool, StoreError> {
-    let until = tx.clock().now() + lease;
-    let renewed = tx
-        .execute(
-            "UPDATE memory_jobs SET lease_until = $4 WHERE name = $1 AND owner = $2 AND attempt = $3",
-            args![&job.name, job.owner.as_deref(), job.attempt, until],
-        )
-        .await?;
-    Ok(renewed == 1)
-}
-
-/// Lets go of the work, at its end or in the middle; `false` when it is not held any more.
-pub(crate) async fn release_job(tx: &mut Tx, job: &JobRow, is_finished: bool) -> Result<bool, StoreError> {
+/// Lets go of the work, at its end or in the middle.
+///
+/// # Errors
+/// `StoreError::LostLease`, or the database's refusal.
+pub(crate) async fn release_job(tx: &mut Tx, held: &HeldRow, name: &str, is_finished: bool) -> Result<(), StoreError> {
+    lease::give_back(tx, held).await?;
     let now = tx.clock().now();
     let finished_at = is_finished.then_some(now);
-    let updated = tx
-        .execute(
-            "UPDATE memory_jobs SET owner = NULL, lease_until = 0, finished_at = $4, updated_at = $5 \
-             WHERE name = $1 AND owner = $2 AND attempt = $3",
-            args![&job.name, job.owner.as_deref(), job.attempt, finished_at, now],
-        )
-        .await?;
-    Ok(updated == 1)
+    let sql = "UPDATE memory_jobs SET finished_at = $2, updated_at = $3 WHERE name = $1";
+    tx.execute(sql, args![name, finished_at, now]).await.map(|_| ())
 }

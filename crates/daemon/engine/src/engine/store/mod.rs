@@ -7,6 +7,7 @@ pub(super) mod steps;
 use std::time::Duration;
 
 use agentd_base::Timestamp;
+use agentd_core::lease::LeaseTable;
 use agentd_store::{Args, Read, Row, StoreError, Topic, Tx, args};
 
 use super::model::{EventKind, Origin, OriginKind, Session, SessionEvent, SessionId, SessionStatus, TurnTrace};
@@ -122,11 +123,12 @@ pub(super) async fn list_running(read: &mut Read, limit: u32) -> Result<Vec<(Ses
     rows.iter().map(|row| Ok((session(row)?, row.get("lease_until")?))).collect()
 }
 
-pub(super) async fn renew_leases(tx: &mut Tx, owner: &str, lease: Duration) -> Result<(), StoreError> {
-    let until = tx.clock().now() + lease;
-    tx.execute("UPDATE sessions SET lease_until = $1 WHERE status = 'running' AND owner = $2", args![until, owner])
-        .await
-        .map(|_| ())
+/// The numbers of a session's events are its fence: whoever lost the session finds the next number taken.
+static SESSIONS: LeaseTable =
+    LeaseTable { table: "sessions", key: "id", until: "lease_until", held: "status = 'running'" };
+
+pub(super) async fn renew_leases(tx: &mut Tx, owner: &str, length: Duration) -> Result<(), StoreError> {
+    SESSIONS.extend_all(tx, owner, length).await
 }
 
 /// Ends a running session that `owner` holds; answers whether it did.

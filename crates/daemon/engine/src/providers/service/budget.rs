@@ -241,8 +241,7 @@ impl Providers {
     /// What the database refuses.
     pub async fn renew_reservations(&self, tx: &mut Tx) -> Result<(), StoreError> {
         let ids: Vec<String> = self.0.reservations.lock().iter().cloned().collect();
-        let until = tx.clock().now() + LEASE;
-        reservations::renew_reservations(tx, &ids, until).await
+        reservations::renew_reservations(tx, &ids, LEASE).await
     }
 
     /// At the start: with a database for this daemon alone, whatever is set aside belonged to an earlier life of it.

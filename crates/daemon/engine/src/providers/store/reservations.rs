@@ -1,11 +1,13 @@
 //! Tokens set aside for calls that are under way.
 
+use std::time::Duration;
+
 use agentd_base::Timestamp;
-use agentd_store::{Args, Dialect, Read, StoreError, Topic, Tx, args, in_list};
+use agentd_core::lease::LeaseTable;
+use agentd_store::{Dialect, Read, StoreError, Topic, Tx, args};
 
 /// Told when tokens that were set aside are settled.
 pub(crate) const RESERVATIONS: Topic = Topic::new("budget_reservations");
-const RENEWED_AT_ONCE: usize = 64;
 
 /// Waits until nobody else sets tokens aside, until this transaction ends. What is read after it is what those before
 /// have committed.
@@ -54,13 +56,8 @@ pub(crate) async fn delete_reservations(tx: &mut Tx) -> Result<u64, StoreError> 
     tx.execute("DELETE FROM budget_reservations", args![]).await
 }
 
-pub(crate) async fn renew_reservations(tx: &mut Tx, ids: &[String], expires_at: Timestamp) -> Result<(), StoreError> {
-    for batch in ids.chunks(RENEWED_AT_ONCE) {
-        let mut args = Args::with_capacity(RENEWED_AT_ONCE + 1);
-        let until = args.push(expires_at);
-        let places = in_list(&mut args, batch);
-        let sql = format!("UPDATE budget_reservations SET expires_at = ${until} WHERE id IN ({places})");
-        tx.execute(sql, args).await?;
-    }
-    Ok(())
+static LEASES: LeaseTable = LeaseTable { table: "budget_reservations", key: "id", until: "expires_at", held: "1 = 1" };
+
+pub(crate) async fn renew_reservations(tx: &mut Tx, ids: &[String], length: Duration) -> Result<(), StoreError> {
+    LEASES.extend_some(tx, None, ids, length).await
 }

@@ -13,8 +13,9 @@ use std::time::Duration;
 
 use agentd_base::{Backoff, Timestamp};
 use agentd_chat_platforms::{Batch, Connection, ConnectionEvent, Ended, Opening, Platform, SendError};
+use agentd_core::lease::HeldRow;
 use agentd_core::runtime::{NextDue, WorkerReport};
-use agentd_store::Tx;
+use agentd_store::{StoreError, Tx};
 use tokio::sync::{Mutex, Notify};
 
 use super::{Channel, Channels};
@@ -49,8 +50,8 @@ struct Held {
     /// The last one stays; those before it are about to be ended by the platform.
     open: Vec<Open>,
     kept: KeptConnection,
-    /// `None`: another daemon holds it.
-    lease_until: Option<Timestamp>,
+    /// The lease and when it ends; `None`: another daemon holds it.
+    lease: Option<(HeldRow, Timestamp)>,
     retry_at: Timestamp,
     failures: u32,
 }
@@ -132,30 +133,42 @@ impl Channels {
 
     /// Whether the connection is this daemon's.
     async fn keep_lease(&self, held: &mut Held, now: Timestamp) -> Result<bool, ChannelError> {
-        let is_new = held.lease_until.is_none_or(|until| until <= now);
-        let is_kept = held.kept.is_connected == held.is_connected();
-        if !is_new && is_kept && held.lease_until.is_some_and(|until| now + (LEASE - RENEWED_AFTER) < until) {
+        let state = held.state();
+        let lease = held.lease.clone().filter(|(_, until)| *until > now);
+        if let Some((_, until)) = &lease
+            && held.kept.is_connected == state.is_connected
+            && now + (LEASE - RENEWED_AFTER) < *until
+        {
             return Ok(true);
         }
-        if is_new {
-            // Somebody else may hold it by now.
+        let lease = lease.map(|(lease, _)| lease);
+        let (platform, owner, known) = (held.channel.platform, Arc::clone(&self.0.context.instance), lease.clone());
+        let claim = async move |tx: &mut Tx| {
+            let claimed = store::claim_connection(tx, platform, &owner, known.as_ref(), LEASE).await?;
+            if let Some((lease, kept)) = &claimed
+                && known.as_ref() == Some(lease)
+                && *kept != state
+            {
+                store::put_connection(tx, platform, &state).await?;
+                return Ok(Some((lease.clone(), state.clone())));
+            }
+            Ok::<_, StoreError>(claimed)
+        };
+        let claimed = self.0.context.db.write_relaxed(claim).await?;
+        if claimed.as_ref().map(|(lease, _)| lease) != lease.as_ref() {
+            // Another daemon holds it, or did so meanwhile.
             held.open.clear();
         }
-        let state = held.state();
-        let (platform, owner) = (held.channel.platform, Arc::clone(&self.0.context.instance));
-        let known = (!is_new).then(|| state.clone());
-        let claim = async move |tx: &mut Tx| store::claim_connection(tx, platform, &owner, LEASE, known.as_ref()).await;
-        let claimed = self.0.context.db.write_relaxed(claim).await?;
-        held.lease_until = claimed.is_some().then(|| now + LEASE);
-        let Some(kept) = claimed else {
-            held.open.clear();
+        let Some((claimed, kept)) = claimed else {
+            held.lease = None;
             // Asked again then: the other one may have gone without a word.
             held.retry_at = now + RENEWED_AFTER;
             return Ok(false);
         };
-        if is_new {
+        if lease.is_none() {
             held.retry_at = held.retry_at.min(now);
         }
+        held.lease = Some((claimed, now + LEASE));
         held.kept = kept;
         Ok(true)
     }
@@ -240,11 +253,8 @@ impl Channels {
     async fn release(&self, mut held: Held) {
         let (resume, platform) = (held.state().resume, held.channel.platform);
         held.open.clear();
-        if held.lease_until.is_none() {
-            return;
-        }
-        let owner = Arc::clone(&self.0.context.instance);
-        let release = async move |tx: &mut Tx| store::release_connection(tx, platform, &owner, resume.as_deref()).await;
+        let Some((lease, _)) = held.lease else { return };
+        let release = async move |tx: &mut Tx| store::release_connection(tx, platform, &lease, resume.clone()).await;
         if let Err(error) = self.0.context.db.write_relaxed(release).await {
             tracing::debug!(%error, "a connection to a chat platform is taken over when its lease ends");
         }
@@ -254,7 +264,7 @@ impl Channels {
 impl Held {
     fn new(channel: Arc<Channel>, now: Timestamp) -> Self {
         let kept = KeptConnection::default();
-        Self { channel, open: Vec::new(), kept, lease_until: None, retry_at: now, failures: 0 }
+        Self { channel, open: Vec::new(), kept, lease: None, retry_at: now, failures: 0 }
     }
 
     /// Goes by other settings from now on.
@@ -285,7 +295,7 @@ impl Held {
 
     /// When there is something to do though nothing comes.
     fn due(&self) -> Timestamp {
-        let renewal = self.lease_until.map(|until| until - (LEASE - RENEWED_AFTER));
+        let renewal = self.lease.as_ref().map(|(_, until)| *until - (LEASE - RENEWED_AFTER));
         let retry = (self.open.is_empty()).then_some(self.retry_at);
         renewal.into_iter().chain(retry).min().unwrap_or(self.retry_at)
     }

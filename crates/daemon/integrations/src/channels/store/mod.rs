@@ -27,7 +27,7 @@ pub(super) use pairings::{
 pub use restored::ValidateChannels;
 pub(super) use states::{
     KeptConnection, claim_connection, list_connected, list_states, note_error, note_pairing_limit, note_received,
-    release_connection,
+    put_connection, release_connection,
 };
 
 /// Those of a look at turns that run.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use agentd_base::Timestamp;
 use agentd_chat_platforms::Platform;
+use agentd_core::lease::{self, HeldRow};
 use agentd_store::{Read, StoreError, Tx, args};
 
 use super::platform;
@@ -37,49 +38,54 @@ pub(crate) struct KeptConnection {
     pub(crate) is_connected: bool,
 }
 
-/// Takes the connection to a platform over, for as long as `lease`, and answers where it was; or keeps it, and notes how
-/// it is. `None`: another daemon holds it.
+fn lease_name(platform: Platform) -> String {
+    format!("channels.{}", platform.id())
+}
+
+/// Takes the connection to a platform over, for as long as `length`, or extends the lease `held` of it. Answers the
+/// lease and where the connection was; `None` while another daemon holds it.
 pub(crate) async fn claim_connection(
     tx: &mut Tx,
     platform: Platform,
     owner: &str,
-    lease: Duration,
-    kept: Option<&KeptConnection>,
-) -> Result<Option<KeptConnection>, StoreError> {
-    let now = tx.clock().now();
-    // A lease that ends later than any that is given was given by a clock that was set back since.
-    let sql = "INSERT INTO channel_connections (platform, owner, lease_until) VALUES ($1, $2, $3) \
-               ON CONFLICT (platform) DO UPDATE SET owner = excluded.owner, lease_until = excluded.lease_until \
-               WHERE channel_connections.owner = $2 OR channel_connections.lease_until <= $4 \
-               OR channel_connections.lease_until > $3";
-    if tx.execute(sql, args![platform.id(), owner, now + lease, now]).await? == 0 {
-        return Ok(None);
-    }
-    if let Some(kept) = kept {
-        let sql = "UPDATE channel_connections SET resume = $1, is_connected = $2 WHERE platform = $3";
-        tx.execute(sql, args![&kept.resume, kept.is_connected, platform.id()]).await?;
-        return Ok(Some(kept.clone()));
-    }
+    held: Option<&HeldRow>,
+    length: Duration,
+) -> Result<Option<(HeldRow, KeptConnection)>, StoreError> {
+    let Some(held) = lease::take(tx, &lease_name(platform), owner, held, length).await? else { return Ok(None) };
     let sql = "SELECT resume, is_connected FROM channel_connections WHERE platform = $1";
-    let row = tx.fetch_one(sql, args![platform.id()]).await?;
-    Ok(Some(KeptConnection { resume: row.get("resume")?, is_connected: row.get("is_connected")? }))
+    let kept = match tx.fetch_optional(sql, args![platform.id()]).await? {
+        Some(row) => KeptConnection { resume: row.get("resume")?, is_connected: row.get("is_connected")? },
+        None => KeptConnection::default(),
+    };
+    Ok(Some((held, kept)))
+}
+
+/// Notes how a connection is that this daemon holds.
+pub(crate) async fn put_connection(tx: &mut Tx, platform: Platform, kept: &KeptConnection) -> Result<(), StoreError> {
+    let sql = "INSERT INTO channel_connections (platform, resume, is_connected) VALUES ($1, $2, $3) \
+               ON CONFLICT (platform) DO UPDATE SET resume = excluded.resume, is_connected = excluded.is_connected";
+    tx.execute(sql, args![platform.id(), &kept.resume, kept.is_connected]).await.map(|_| ())
 }
 
 /// Another daemon may take it over, and goes on from `resume`.
+///
+/// # Errors
+/// `StoreError::LostLease` if it has done so already, or the database's refusal.
 pub(crate) async fn release_connection(
     tx: &mut Tx,
     platform: Platform,
-    owner: &str,
-    resume: Option<&str>,
+    held: &HeldRow,
+    resume: Option<String>,
 ) -> Result<(), StoreError> {
-    let sql = "UPDATE channel_connections SET lease_until = 0, is_connected = 0, resume = $1 \
-               WHERE platform = $2 AND owner = $3";
-    tx.execute(sql, args![resume, platform.id(), owner]).await.map(|_| ())
+    lease::give_back(tx, held).await?;
+    put_connection(tx, platform, &KeptConnection { resume, is_connected: false }).await
 }
 
 /// The platforms whose messages come by a connection now, whichever daemon holds it.
 pub(crate) async fn list_connected(read: &mut Read, now: Timestamp) -> Result<BTreeSet<Platform>, StoreError> {
-    let sql = "SELECT platform FROM channel_connections WHERE is_connected = 1 AND lease_until > $1";
+    let sql = "SELECT platform FROM channel_connections \
+               JOIN leases ON leases.name = 'channels.' || channel_connections.platform \
+               WHERE is_connected = 1 AND leases.lease_until > $1";
     read.fetch_all(sql, args![now]).await?.iter().map(platform).collect()
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use agentd_automation::notify::{Notification, Target};
 use agentd_base::Timestamp;
+use agentd_core::lease::HeldRow;
 use agentd_core::vault::{VaultError, open_url};
 use agentd_store::{Durability, StoreError, Tx};
 use serde_json::Value;
@@ -64,10 +65,12 @@ impl Alerts {
         if evaluated.is_empty() {
             return Ok(0);
         }
-        let owner = Arc::clone(&self.0.context.instance);
-        let claim = async move |tx: &mut Tx| store::claim(tx, &owner, LEASE).await;
+        let (owner, held) = (Arc::clone(&self.0.context.instance), self.0.lease.lock().clone());
+        let claim = async move |tx: &mut Tx| store::claim(tx, &owner, held.as_ref(), LEASE).await;
         let claimed = self.0.context.db.write_locking::<_, StoreError, _>(Durability::Relaxed, claim).await?;
-        let Some(last) = claimed else { return Ok(0) };
+        let (lease, last) = claimed.unzip();
+        self.0.lease.lock().clone_from(&lease);
+        let (Some(lease), Some(last)) = (lease, last) else { return Ok(0) };
         if self.0.evaluated.lock().at != last {
             // Another daemon evaluated, or a backup was restored: what is stored may be other than what was read.
             *self.0.minutes.lock().await = Minutes::default();
@@ -79,12 +82,13 @@ impl Alerts {
         let figures = self.read_figures(&needed).await?;
         let is_watched = last <= now && now.since(last) <= WATCHED_WITHIN;
         let verdicts = verdicts(&evaluated, &figures, now, is_watched);
-        self.store_evaluation(last, is_watched, figures, verdicts).await?;
+        self.store_evaluation(lease, last, is_watched, figures, verdicts).await?;
         Ok(evaluated.len() as u64)
     }
 
     async fn store_evaluation(
         &self,
+        lease: HeldRow,
         last: Timestamp,
         is_watched: bool,
         figures: BTreeMap<u32, Figures>,
@@ -105,8 +109,10 @@ impl Alerts {
         };
         let (this, is_quiet) = (self.clone(), verdicts.is_empty());
         let work = async move |tx: &mut Tx| {
-            if !store::note_evaluated(tx, &this.0.context.instance).await? {
-                return Ok(None);
+            match store::note_evaluated(tx, &lease, LEASE).await {
+                Ok(()) => {}
+                Err(StoreError::LostLease { .. }) => return Ok(None),
+                Err(error) => return Err(error.into()),
             }
             if verdicts.is_empty() {
                 tx.keep_version();

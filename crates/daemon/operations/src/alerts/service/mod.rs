@@ -13,6 +13,7 @@ use agentd_automation::hooks::Hooks;
 use agentd_automation::notify::{NotificationStatus, Notify};
 use agentd_automation::scheduler::Scheduler;
 use agentd_base::{Page, Timestamp};
+use agentd_core::lease::HeldRow;
 use agentd_core::rollups::Rollups;
 use agentd_core::runtime::{AppContext, NextDue};
 use agentd_core::settings::Settings;
@@ -64,6 +65,8 @@ struct Inner {
     compiled: Mutex<HashMap<String, Arc<CompiledCondition>>>,
     minutes: tokio::sync::Mutex<Minutes>,
     evaluated: Mutex<Evaluated>,
+    /// Of evaluating, while this daemon does.
+    lease: Mutex<Option<HeldRow>>,
     next_evaluation: NextDue,
     wake: Arc<tokio::sync::Notify>,
 }
@@ -88,6 +91,7 @@ impl Alerts {
             compiled: Mutex::default(),
             minutes: tokio::sync::Mutex::default(),
             evaluated: Mutex::default(),
+            lease: Mutex::default(),
             next_evaluation: NextDue::default(),
             wake: Arc::default(),
         }))

@@ -4,32 +4,37 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use agentd_base::Timestamp;
+use agentd_core::lease::{self, HeldRow};
 use agentd_store::{Read, StoreError, Tx, args};
 use serde_json::Value;
 
-/// Takes the evaluation over, or keeps it, for as long as `lease`. Answers when somebody last evaluated; `None` while
-/// another daemon does.
-pub(crate) async fn claim(tx: &mut Tx, owner: &str, lease: Duration) -> Result<Option<Timestamp>, StoreError> {
-    let now = tx.clock().now();
+const EVALUATION: &str = "alerts.evaluation";
+
+/// Takes the evaluation over, or keeps it if it is `held`, for as long as `lease`, and answers when somebody last
+/// evaluated; `None` while another daemon evaluates.
+pub(crate) async fn claim(
+    tx: &mut Tx,
+    owner: &str,
+    held: Option<&HeldRow>,
+    lease: Duration,
+) -> Result<Option<(HeldRow, Timestamp)>, StoreError> {
     tx.keep_version();
-    // A lease that ends later than any that is given was given by a clock that was set back since.
-    let row = tx
-        .fetch_optional(
-            "INSERT INTO alert_evaluator (id, owner, lease_until, evaluated_at) VALUES (1, $1, $2, 0) \
-             ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, lease_until = excluded.lease_until \
-             WHERE alert_evaluator.owner = $1 OR alert_evaluator.lease_until <= $3 OR alert_evaluator.lease_until > $2 \
-             RETURNING evaluated_at",
-            args![owner, now + lease, now],
-        )
-        .await?;
-    row.map(|row| row.get("evaluated_at")).transpose()
+    let Some(held) = lease::take(tx, EVALUATION, owner, held, lease).await? else { return Ok(None) };
+    let row = tx.fetch_optional("SELECT evaluated_at FROM alert_evaluator WHERE id = 1", args![]).await?;
+    let last = row.map(|row| row.get("evaluated_at")).transpose()?;
+    Ok(Some((held, last.unwrap_or(Timestamp::from_micros(0)))))
 }
 
-/// Notes that `owner` evaluates now. Whether it may: nobody else can take that over before this transaction ends.
-pub(crate) async fn note_evaluated(tx: &mut Tx, owner: &str) -> Result<bool, StoreError> {
+/// Notes that this daemon evaluates now. Nobody else can take that over before this transaction ends.
+///
+/// # Errors
+/// `StoreError::LostLease` if another daemon evaluates.
+pub(crate) async fn note_evaluated(tx: &mut Tx, held: &HeldRow, lease: Duration) -> Result<(), StoreError> {
+    held.extend(tx, lease).await?;
     let now = tx.clock().now();
-    let sql = "UPDATE alert_evaluator SET evaluated_at = $2 WHERE id = 1 AND owner = $1";
-    Ok(tx.execute(sql, args![owner, now]).await? == 1)
+    let sql = "INSERT INTO alert_evaluator (id, evaluated_at) VALUES (1, $1) \
+               ON CONFLICT (id) DO UPDATE SET evaluated_at = excluded.evaluated_at";
+    tx.execute(sql, args![now]).await.map(|_| ())
 }
 
 pub(crate) async fn upsert_figures(tx: &mut Tx, period_minutes: u32, figures: &Value) -> Result<(), StoreError> {
