@@ -31,10 +31,10 @@ use std::path::Path;
 
 pub use embedder::{Embedder, LocalEmbedder};
 pub use gguf::{ModelFacts, read_model_facts};
-pub use local::{LocalModel, LocalModelOptions, LocalState, LocalStatus, LocalStream, supports_tools};
+pub use local::{LocalModel, LocalModelOptions, LocalStream, supports_tools};
 pub use types::{
     AnsweredCall, ChatMessage, ChatRole, FinishReason, FunctionCall, GenerateRequest, LocalError, LocalErrorCode,
-    LocalEvent, ToolCall, ToolDefinition,
+    LocalEvent, LocalState, LocalStatus, ToolCall, ToolDefinition,
 };
 
 /// Whether this binary has the engine in it.

@@ -1,4 +1,4 @@
-//! What is asked of the model inside, and what it answers.
+//! What is asked of the model inside, what it answers, and its state.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -160,6 +160,53 @@ pub enum FinishReason {
     Cancelled,
 }
 
+/// Whether there is a model in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LocalState {
+    /// No process, no memory; the next request starts one.
+    Unloaded,
+    Loading,
+    Ready,
+    /// The last attempt failed; `last_error` says why. The next request tries again.
+    Failed,
+}
+
+/// What can be told of the model inside.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LocalStatus {
+    pub state: LocalState,
+    /// The file that is loaded, or was asked for last.
+    pub model: Option<PathBuf>,
+    /// Memory of the inference process, files it has mapped included; 0 without one.
+    pub resident_bytes: u64,
+    pub process_id: Option<u32>,
+    /// Of the last calls, recent ones counting more; `None` before the first.
+    pub prompt_tokens_per_second: Option<f64>,
+    pub generation_tokens_per_second: Option<f64>,
+    /// Of the loaded model, as far as it is used.
+    pub context_length: Option<u32>,
+    pub last_error: Option<String>,
+    /// Requests that run or wait.
+    pub active_requests: usize,
+}
+
+impl Default for LocalStatus {
+    fn default() -> Self {
+        Self {
+            state: LocalState::Unloaded,
+            model: None,
+            resident_bytes: 0,
+            process_id: None,
+            prompt_tokens_per_second: None,
+            generation_tokens_per_second: None,
+            context_length: None,
+            last_error: None,
+            active_requests: 0,
+        }
+    }
+}
+
 /// What kind of failure it was, for callers that act on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -209,6 +256,10 @@ impl LocalError {
     #[must_use]
     pub fn new(code: LocalErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
+    }
+
+    pub(crate) fn shutting_down() -> Self {
+        Self::new(LocalErrorCode::Unavailable, "the daemon is shutting down")
     }
 }
 

@@ -29,6 +29,6 @@ pub use cron::{CronError, CronExpression, CronField, MAX_EXPRESSION_LENGTH};
 pub use language::Language;
 pub use missed::{CatchUp, MAX_PASSED_OVER, MisfirePolicy, catch_up, missed};
 pub use natural::{MAX_TEXT_LENGTH, MIN_CONFIDENCE, Parsed, parse_natural};
-pub use schedule::{At, Cron, Every, Occurrences, Schedule};
-pub use spec::{MAX_INTERVAL_SECONDS, MIN_INTERVAL_SECONDS, ScheduleSpec, ScheduleType};
+pub use schedule::{At, Cron, Every, Occurrences, Schedule, ScheduleType};
+pub use spec::{MAX_INTERVAL_SECONDS, MIN_INTERVAL_SECONDS, ScheduleSpec};
 pub use zone::{Zone, ZoneError};

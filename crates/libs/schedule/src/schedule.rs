@@ -1,12 +1,9 @@
 //! Schedules that were checked, and when they are due.
 
 use agentd_base::Timestamp;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Serialize};
 
 use crate::cron::CronExpression;
-use crate::language::Language;
-use crate::spec::{ScheduleSpec, ScheduleType};
-use crate::text;
 use crate::zone::Zone;
 
 /// The last instant that has a four-digit year everywhere on Earth.
@@ -109,8 +106,20 @@ impl At {
     }
 }
 
-/// When something is due. Serializes as a [`ScheduleSpec`] in which every time is absolute, so that it reads
-/// back as the same schedule whatever the profile's zone is by then.
+/// How a schedule is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ScheduleType {
+    /// A cron expression in a time zone.
+    Cron,
+    /// An interval in seconds.
+    Every,
+    /// One date.
+    At,
+}
+
+/// When something is due. Serializes as a [`ScheduleSpec`](crate::ScheduleSpec) in which every time is absolute, so that
+/// it reads back as the same schedule whatever the profile's zone is by then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Schedule {
     Cron(Cron),
@@ -230,41 +239,6 @@ impl Schedule {
             Self::Every(every) => every.zone.as_ref(),
             Self::At(at) => at.zone.as_ref(),
         }
-    }
-
-    /// The schedule on the wire.
-    #[must_use]
-    pub fn spec(&self) -> ScheduleSpec {
-        let spec = match self {
-            Self::Cron(cron) => ScheduleSpec::cron(cron.expression.as_str(), cron.zone.name()),
-            Self::Every(every) => ScheduleSpec::every(every.interval_seconds),
-            Self::At(at) => ScheduleSpec::at(at.instant.to_string()),
-        };
-        ScheduleSpec { timezone: self.zone().map(|zone| zone.name().to_owned()), ..spec }
-    }
-
-    /// How a person would say it, e.g. `At 09:00, Monday to Friday (Europe/Berlin)`. A date that was given without a
-    /// zone is said in `zone`.
-    #[must_use]
-    pub fn human_readable(&self, language: impl Into<Language>, zone: &Zone) -> String {
-        text::describe(self, language.into(), zone)
-    }
-}
-
-impl Serialize for Schedule {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.spec().serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Schedule {
-    /// Reads a date without an offset or zone as UTC; use [`ScheduleSpec::check`] for what a person wrote.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        ScheduleSpec::deserialize(deserializer)?.check(&Zone::UTC).map_err(|problems| {
-            let sentences: Vec<String> =
-                problems.into_iter().map(|problem| format!("{} {}", problem.field, problem.message)).collect();
-            de::Error::custom(sentences.join("; "))
-        })
     }
 }
 

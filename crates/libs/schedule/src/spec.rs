@@ -2,28 +2,16 @@
 
 use agentd_base::{FieldProblem, Problems, Timestamp};
 use jiff::civil::DateTime;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::cron::CronExpression;
-use crate::schedule::{At, Cron, Every, Schedule};
+use crate::schedule::{At, Cron, Every, Schedule, ScheduleType};
 use crate::zone::Zone;
 
 /// The shortest interval, in seconds.
 pub const MIN_INTERVAL_SECONDS: i64 = 1;
 /// The longest interval, in seconds: ten years with their leap days.
 pub const MAX_INTERVAL_SECONDS: i64 = 3_653 * 86_400;
-
-/// How a schedule is given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ScheduleType {
-    /// A cron expression in a time zone.
-    Cron,
-    /// An interval in seconds.
-    Every,
-    /// One date.
-    At,
-}
 
 /// `{"type": "cron", "expression", "timezone"}`, `{"type": "every", "interval", "timezone"?}` or
 /// `{"type": "at", "datetime", "timezone"?}`.
@@ -164,6 +152,36 @@ impl ScheduleSpec {
                 Some(Schedule::At(At::new(instant?, Some(zone))))
             }
         }
+    }
+}
+
+impl Schedule {
+    /// The schedule on the wire.
+    #[must_use]
+    pub fn spec(&self) -> ScheduleSpec {
+        let spec = match self {
+            Self::Cron(cron) => ScheduleSpec::cron(cron.expression().as_str(), cron.zone().name()),
+            Self::Every(every) => ScheduleSpec::every(every.interval_seconds()),
+            Self::At(at) => ScheduleSpec::at(at.instant().to_string()),
+        };
+        ScheduleSpec { timezone: self.zone().map(|zone| zone.name().to_owned()), ..spec }
+    }
+}
+
+impl Serialize for Schedule {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.spec().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Schedule {
+    /// Reads a date without an offset or zone as UTC; use [`ScheduleSpec::check`] for what a person wrote.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        ScheduleSpec::deserialize(deserializer)?.check(&Zone::UTC).map_err(|problems| {
+            let sentences: Vec<String> =
+                problems.into_iter().map(|problem| format!("{} {}", problem.field, problem.message)).collect();
+            de::Error::custom(sentences.join("; "))
+        })
     }
 }
 

@@ -1,6 +1,5 @@
 //! The open database.
 
-use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -9,10 +8,10 @@ use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy, Secret};
 use tokio::sync::watch;
 
-use crate::job::{ClosureJob, Durability, Isolation, Plan};
+use crate::job::{ClosureJob, Durability, Isolation, Message, Plan, is_transaction_thread};
 use crate::lock::create_private_folder;
-use crate::migrate::Migration;
 use crate::read::{Connection, Read};
+use crate::schema::Migration;
 use crate::shared::Shared;
 use crate::topic::{Signals, Topic};
 use crate::{Dialect, StoreError, Tx, args, postgres, sqlite};
@@ -87,15 +86,6 @@ struct Inner {
 /// [`close`](Self::close) does so and waits.
 #[derive(Debug, Clone)]
 pub struct Db(Arc<Inner>);
-
-thread_local! {
-    static RUNS_TRANSACTIONS: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Marks a thread on which waiting for a transaction would wait for itself.
-pub(crate) fn mark_transaction_thread() {
-    RUNS_TRANSACTIONS.set(true);
-}
 
 impl Db {
     /// Opens the database, takes the data directory's lock (SQLite), and migrates.
@@ -237,15 +227,15 @@ impl Db {
         E: From<StoreError> + Send + 'static,
         T: Send + 'static,
     {
-        if RUNS_TRANSACTIONS.get() {
+        if is_transaction_thread() {
             return Err(StoreError::Nested.into());
         }
         let (job, answer) = ClosureJob::new(plan, work);
-        let sent = match &self.0.backend {
-            Backend::Sqlite(sqlite) => sqlite.jobs.send(sqlite::Message::Job(Box::new(job))).await.is_ok(),
-            Backend::Postgres(postgres) => postgres.jobs.send(postgres::Message::Job(Box::new(job))).await.is_ok(),
+        let jobs = match &self.0.backend {
+            Backend::Sqlite(sqlite) => &sqlite.jobs,
+            Backend::Postgres(postgres) => &postgres.jobs,
         };
-        if !sent {
+        if jobs.send(Message::Job(Box::new(job))).await.is_err() {
             return Err(StoreError::Closed.into());
         }
         answer.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))

@@ -1,5 +1,6 @@
 //! A closure on its way to the thread that runs it.
 
+use std::cell::Cell;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 
@@ -78,6 +79,25 @@ pub(crate) trait Job: Send {
     /// Answers the caller, with the closure's result or with the error that took it back. A caller
     /// who has gone away is fine.
     fn answer(self: Box<Self>, committed: Result<(), StoreError>);
+}
+
+/// What the thread that runs closures is sent.
+pub(crate) enum Message {
+    Job(Box<dyn Job>),
+    Close(oneshot::Sender<()>),
+}
+
+thread_local! {
+    static RUNS_TRANSACTIONS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Marks a thread on which waiting for a transaction would wait for itself.
+pub(crate) fn mark_transaction_thread() {
+    RUNS_TRANSACTIONS.set(true);
+}
+
+pub(crate) fn is_transaction_thread() -> bool {
+    RUNS_TRANSACTIONS.get()
 }
 
 pub(crate) struct ClosureJob<T, E, F> {

@@ -31,6 +31,7 @@ mod queue;
 mod read;
 mod row;
 mod rows;
+mod schema;
 mod server_clock;
 mod shared;
 mod snapshot;
@@ -50,22 +51,14 @@ pub use error::{Cause, StoreError};
 pub use idempotency::{IDEMPOTENCY_KEPT, IDEMPOTENCY_PER_CREDENTIAL, Recorder, StoredAnswer, StoredRequest};
 pub use inspect::{Inspection, inspect, lock_holder};
 pub use job::Durability;
-pub use migrate::Migration;
 pub use outbox::{CursorStart, Event, EventId, NewEvent, Seq};
 pub use queue::{Enqueued, Item, ItemId, ItemStatus, Lease, NewItem, QueueStats};
 pub use read::Read;
 pub use row::Row;
 pub use rows::{batch_of, in_list, rows_of};
+pub use schema::{Migration, OWN_MIGRATIONS};
 pub use server_clock::server_clock_ahead;
 pub use snapshot::Snapshot;
 pub use topic::Topic;
 pub use tx::Tx;
 pub use value::{FromValue, IntoValue, Kind, Value, ValueError};
-
-/// The tables of the store itself, which the list of every program that uses it begins with.
-pub const OWN_MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    name: "store",
-    sqlite: include_str!("../migrations/sqlite/0001_store.sql"),
-    postgres: include_str!("../migrations/postgres/0001_store.sql"),
-}];

@@ -10,18 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::dialect::Dialect;
+use crate::dump::catalog::schema_version;
+use crate::dump::write::write;
 use crate::lock::create_private_folder;
 use crate::read::Read;
-use crate::{StoreError, args, dump};
-
-/// One step of the schema, in both dialects. Versions count up from 1 without a gap.
-#[derive(Debug, Clone, Copy)]
-pub struct Migration {
-    pub version: u32,
-    pub name: &'static str,
-    pub sqlite: &'static str,
-    pub postgres: &'static str,
-}
+use crate::schema::{Migration, pending};
+use crate::{StoreError, args};
 
 const OLDEST_SQLITE: [u32; 3] = [3, 51, 3];
 
@@ -59,18 +53,9 @@ pub(crate) async fn sqlite(read: &mut Read) -> Result<(), StoreError> {
     result
 }
 
-/// The version of a PostgreSQL schema; 0 when it is empty.
-pub(crate) async fn version(read: &mut Read) -> Result<u32, StoreError> {
-    match read.fetch_one("SELECT MAX(version) AS version FROM schema_migrations", args![]).await {
-        Ok(row) => Ok(row.get::<Option<u32>>("version")?.unwrap_or(0)),
-        Err(StoreError::NoTable { .. }) => Ok(0),
-        Err(error) => Err(error),
-    }
-}
-
 /// Brings a PostgreSQL schema up to date. The caller holds the lock that keeps other replicas out.
 pub(crate) async fn postgres(read: &mut Read) -> Result<(), StoreError> {
-    let from = version(read).await?;
+    let from = schema_version(read).await?;
     let pending = pending(from, read.shared.migrations)?;
     if from > 0
         && let Some(last) = pending.last()
@@ -89,18 +74,9 @@ async fn write_out(read: &mut Read, path: &Path) -> Result<(), StoreError> {
     let partial = path.with_extension("partial");
     let failed = |e| StoreError::io("writing", &partial, e);
     let mut file = tokio::fs::File::create(&partial).await.map_err(failed)?;
-    dump::write(read, &mut file, &[]).await?;
+    write(read, &mut file, &[]).await?;
     file.sync_all().await.map_err(failed)?;
     std::fs::rename(&partial, path).map_err(|e| StoreError::io("renaming", &partial, e))
-}
-
-/// The steps that a database at version `from` still needs.
-pub(crate) fn pending(from: u32, migrations: &'static [Migration]) -> Result<&'static [Migration], StoreError> {
-    let known = migrations.last().map_or(0, |last| last.version);
-    if from > known {
-        return Err(StoreError::NewerSchema { found: from, known });
-    }
-    Ok(migrations.get(migrations.partition_point(|step| step.version <= from)..).unwrap_or_default())
 }
 
 fn snapshot_path(read: &Read, from: u32, to: u32, extension: &str) -> Result<PathBuf, StoreError> {

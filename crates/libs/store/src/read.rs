@@ -10,23 +10,26 @@ use futures_util::{StreamExt, TryStreamExt};
 use sqlx::postgres::PgArguments;
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
+use crate::postgres::{Pooled, Reader as PostgresReader, codec};
 use crate::shared::Shared;
-use crate::{Args, Dialect, Row, Sql, StoreError, postgres, sqlite};
+use crate::sqlite::direct;
+use crate::sqlite::readers::Reader as SqliteReader;
+use crate::{Args, Dialect, Row, Sql, StoreError};
 
 /// Where statements go.
 pub(crate) enum Connection {
-    Sqlite(sqlite::readers::Reader),
+    Sqlite(SqliteReader),
     SqliteWriter(rusqlite::Connection),
-    Postgres(postgres::Reader),
-    PostgresTransaction(postgres::Pooled),
+    Postgres(PostgresReader),
+    PostgresTransaction(Pooled),
     /// It broke, and no other one could be had.
     Lost,
 }
 
 enum Target<'c> {
     Writer(&'c rusqlite::Connection),
-    Sqlite(&'c mut sqlite::readers::Reader),
-    Postgres(&'c mut postgres::Pooled),
+    Sqlite(&'c mut SqliteReader),
+    Postgres(&'c mut Pooled),
     Lost,
 }
 
@@ -105,10 +108,10 @@ impl Read {
         let rows = match self.connection.target() {
             Target::Lost => Err(StoreError::Closed),
             Target::Writer(connection) => {
-                args.into_values().and_then(|values| sqlite::direct::fetch(connection, &sql.0, &values))
+                args.into_values().and_then(|values| direct::fetch(connection, &sql.0, &values))
             }
             Target::Sqlite(reader) => reader.fetch(sql, args).await,
-            Target::Postgres(connection) => match postgres::codec::arguments(args) {
+            Target::Postgres(connection) => match codec::arguments(args) {
                 Ok(arguments) => {
                     connection.ask(|connection| postgres_rows(connection, sql, arguments).try_collect()).await
                 }
@@ -187,7 +190,7 @@ impl Read {
         match &self.connection {
             Connection::Lost => Err(self.failed(StoreError::Closed)),
             Connection::SqliteWriter(connection) => {
-                let rows = args.into_values().and_then(|values| sqlite::direct::fetch(connection, &sql.0, &values));
+                let rows = args.into_values().and_then(|values| direct::fetch(connection, &sql.0, &values));
                 let rows = rows.map_err(|error| self.failed(error))?;
                 Ok(futures_util::stream::iter(rows.into_iter().map(Ok)).boxed())
             }
@@ -196,7 +199,7 @@ impl Read {
                 reader.stream(sql, args)
             }
             Connection::Postgres(_) | Connection::PostgresTransaction(_) => {
-                let arguments = postgres::codec::arguments(args).map_err(|error| self.failed(error))?;
+                let arguments = codec::arguments(args).map_err(|error| self.failed(error))?;
                 let Target::Postgres(connection) = self.connection.target() else { return Err(StoreError::Closed) };
                 Ok(connection.stream(|connection| postgres_rows(connection, sql, arguments)))
             }
@@ -209,10 +212,10 @@ impl Read {
         let result = match self.connection.target() {
             Target::Lost => Err(StoreError::Closed),
             Target::Writer(connection) => {
-                args.into_values().and_then(|values| sqlite::direct::execute(connection, &sql.0, &values))
+                args.into_values().and_then(|values| direct::execute(connection, &sql.0, &values))
             }
             Target::Sqlite(reader) => reader.execute(sql, args).await,
-            Target::Postgres(connection) => match postgres::codec::arguments(args) {
+            Target::Postgres(connection) => match codec::arguments(args) {
                 Ok(arguments) => connection
                     .ask(|connection| connection.execute(sqlx::query_with(AssertSqlSafe(sql.0), arguments)))
                     .await
@@ -265,10 +268,6 @@ fn postgres_rows(
     connection
         .fetch(sqlx::query_with(AssertSqlSafe(sql.0), arguments))
         .map_err(StoreError::from)
-        .map(move |row| {
-            row.and_then(|row| {
-                postgres::codec::row(&row, columns.get_or_insert_with(|| postgres::codec::columns(&row)))
-            })
-        })
+        .map(move |row| row.and_then(|row| codec::row(&row, columns.get_or_insert_with(|| codec::columns(&row)))))
         .boxed()
 }

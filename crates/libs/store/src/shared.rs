@@ -7,8 +7,9 @@ use agentd_base::id::IdGenerator;
 use agentd_base::{Clock, Entropy};
 use tokio::sync::watch;
 
+use crate::dialect::Dialect;
+use crate::schema::Migration;
 use crate::topic::Signals;
-use crate::{Dialect, Migration};
 
 #[derive(Debug)]
 pub(crate) struct Shared {

@@ -30,6 +30,8 @@ impl Topic {
 
 /// Stands for every topic at once: a whole database was loaded.
 pub(crate) const EVERYTHING: Topic = Topic::new("store.everything");
+/// Bumped when events were committed.
+pub(crate) const OUTBOX: Topic = Topic::new("store.outbox");
 
 /// One topic's generation and its watchers.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use crate::read::Read;
 use crate::topic::Topic;
-use crate::{Args, Sql, StoreError};
+use crate::{Args, Sql, StoreError, args};
 
 /// The transaction that a closure given to [`Db::write`](crate::Db::write) works in.
 ///
@@ -73,5 +73,21 @@ impl Tx {
         if !self.woken.contains(&name) {
             self.woken.push(name);
         }
+    }
+
+    /// Raises the version of each topic that was touched. Last before the commit, and in one order, so that these
+    /// rows are held briefly and never crosswise.
+    pub(crate) async fn bump_versions(&mut self, shard: usize) -> Result<(), StoreError> {
+        let mut touched = self.touched.clone();
+        touched.sort_unstable();
+        for topic in touched {
+            self.execute(
+                "INSERT INTO topics (name, shard, version) VALUES ($1, $2, 1) \
+                 ON CONFLICT (name, shard) DO UPDATE SET version = topics.version + 1",
+                args![topic.name(), shard],
+            )
+            .await?;
+        }
+        Ok(())
     }
 }

@@ -153,7 +153,8 @@ impl Keeper {
                 ),
             ));
         }
-        match Process::start(&self.options, configuration).await {
+        let KeeperOptions { spawner, worker_command, .. } = &self.options;
+        match Process::start(spawner, worker_command.clone(), configuration).await {
             Ok(process) => {
                 tracing::info!(pid = process.pid(), "the inference process for {} was started", self.options.name);
                 self.process = Some(process);

@@ -1,6 +1,8 @@
 //! One inference process, and the tasks that serve its pipes.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +12,8 @@ use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::child::KeeperOptions;
 use crate::protocol::{self, FromWorker, ProtocolError, ToWorker};
-use agentd_process::{Child, ExitOutcome, SpawnError, SpawnRequest, Stream};
+use agentd_process::{Child, ExitOutcome, SpawnError, SpawnRequest, Spawner, Stream};
 
 /// Frames read ahead of the supervisor.
 const MAX_FRAMES: usize = 64;
@@ -39,10 +40,12 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts the process and sends it `configuration`, which says what it is for.
-    pub(super) async fn start(options: &KeeperOptions, configuration: ToWorker) -> Result<Self, SpawnError> {
-        let (program, arguments) = options.worker_command.clone();
-        let mut child = options
-            .spawner
+    pub(super) async fn start(
+        spawner: &Spawner,
+        (program, arguments): (PathBuf, Vec<OsString>),
+        configuration: ToWorker,
+    ) -> Result<Self, SpawnError> {
+        let mut child = spawner
             .spawn(SpawnRequest {
                 program,
                 arguments,

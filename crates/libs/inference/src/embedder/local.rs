@@ -1,117 +1,23 @@
 //! The handle of the sentence encoder inside.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use agentd_base::{Backoff, Entropy};
-use agentd_process::Spawner;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::embedder::model_file::{fingerprint, first_of};
-use crate::embedder::supervisor::{Command, Supervisor};
+use crate::embedder::supervisor::{Command, Refusal, Supervisor, overloaded};
 use crate::embedder::{
-    DIMENSIONS, EmbeddedText, Embedder, EmbedderLimits, MAX_QUERY_BYTES, MAX_TEXT_BYTES, MAX_TEXTS_PER_CALL,
+    DIMENSIONS, EmbeddedText, Embedder, EmbedderOptions, EmbedderStatus, MAX_QUERY_BYTES, MAX_TEXT_BYTES,
+    MAX_TEXTS_PER_CALL,
 };
 use crate::gguf::FileIdentity;
-use crate::{LocalError, LocalErrorCode, LocalState};
+use crate::{LocalError, LocalErrorCode};
 
 /// Calls that the supervisor has not looked at yet; it does so at once.
 const MAX_COMMANDS: usize = 256;
-
-/// How the embedder is run.
-#[derive(Debug, Clone)]
-pub struct EmbedderOptions {
-    /// Where a GGUF file of a sentence encoder of the BERT family with [`DIMENSIONS`] dimensions may
-    /// lie. The first that is there is used, also if it came after the start.
-    pub model_paths: Vec<PathBuf>,
-    /// What starts the inference process: the daemon's own binary and the hidden subcommand.
-    pub worker_command: (PathBuf, Vec<OsString>),
-    pub spawner: Spawner,
-    /// For the spread of restarts.
-    pub entropy: Entropy,
-    pub limits: EmbedderLimits,
-    /// Threads that embed texts, besides the one for queries. `None`: as many as suit the machine, two
-    /// on one with two processors.
-    pub text_threads: Option<usize>,
-    /// The process ends after so long without a request, and its memory with it.
-    pub idle_unload: Duration,
-    /// Queries that wait or are worked on; more are refused as `overloaded`.
-    pub max_queries: usize,
-    /// Texts that wait or are worked on, of all calls together; more are refused as `overloaded`.
-    pub max_texts: usize,
-    /// A process that says nothing for so long while it has work is taken for hung, and killed.
-    pub stall_timeout: Duration,
-    /// How long to wait before a restart after the second failure in a row, and after each further one.
-    pub restart_backoff: Backoff,
-}
-
-impl EmbedderOptions {
-    /// The usual settings for `program arguments…` as the inference process.
-    #[must_use]
-    pub fn new(
-        model_paths: Vec<PathBuf>,
-        program: impl Into<PathBuf>,
-        arguments: Vec<OsString>,
-        spawner: Spawner,
-        entropy: Entropy,
-    ) -> Self {
-        Self {
-            model_paths,
-            worker_command: (program.into(), arguments),
-            spawner,
-            entropy,
-            limits: EmbedderLimits::default(),
-            text_threads: None,
-            idle_unload: Duration::from_secs(300),
-            max_queries: 64,
-            max_texts: 4096,
-            stall_timeout: Duration::from_secs(30),
-            restart_backoff: Backoff {
-                base: Duration::from_secs(1),
-                multiplier: 2.0,
-                cap: Duration::from_secs(60),
-                jitter: 0.2,
-            },
-        }
-    }
-}
-
-/// What can be told of the embedder.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub struct EmbedderStatus {
-    pub state: LocalState,
-    /// The file that is loaded or will be.
-    pub model: PathBuf,
-    /// Memory of the inference process, files it has mapped included; 0 without one.
-    pub resident_bytes: u64,
-    pub process_id: Option<u32>,
-    /// Of the last texts, recent ones counting more; `None` before the first.
-    pub tokens_per_second: Option<f64>,
-    pub last_error: Option<String>,
-    /// Queries and texts that wait or are worked on.
-    pub active_requests: usize,
-}
-
-impl EmbedderStatus {
-    /// That of an embedder which did nothing yet.
-    #[must_use]
-    pub fn unloaded(model: impl Into<PathBuf>) -> Self {
-        Self {
-            state: LocalState::Unloaded,
-            model: model.into(),
-            resident_bytes: 0,
-            process_id: None,
-            tokens_per_second: None,
-            last_error: None,
-            active_requests: 0,
-        }
-    }
-}
 
 #[derive(Debug)]
 struct Inner {
@@ -122,9 +28,6 @@ struct Inner {
     /// Of the file as it was when it was last read.
     model_id: tokio::sync::Mutex<Option<(FileIdentity, String)>>,
 }
-
-/// A file that cannot be used, and why.
-pub(super) type Refusal = Arc<Mutex<Option<(FileIdentity, LocalError)>>>;
 
 #[derive(Debug)]
 enum Lifecycle {
@@ -206,12 +109,12 @@ impl LocalEmbedder {
         command: Command,
         answered: oneshot::Receiver<Result<T, LocalError>>,
     ) -> Result<T, LocalError> {
-        let Some(supervisor) = self.supervisor() else { return Err(crate::local::shut_down()) };
+        let Some(supervisor) = self.supervisor() else { return Err(LocalError::shutting_down()) };
         if supervisor.try_send(command).is_err() {
             return Err(overloaded());
         }
         // Without an answer the supervisor is gone, and the runtime it ran on.
-        answered.await.unwrap_or_else(|_| Err(crate::local::shut_down()))
+        answered.await.unwrap_or_else(|_| Err(LocalError::shutting_down()))
     }
 
     /// The way to the supervisor, started if need be; `None` after shutdown.
@@ -282,7 +185,7 @@ impl Embedder for LocalEmbedder {
 }
 
 /// What no embedder takes.
-pub(super) fn check(texts: &[String]) -> Result<(), LocalError> {
+fn check(texts: &[String]) -> Result<(), LocalError> {
     let invalid = |message| Err(LocalError::new(LocalErrorCode::Invalid, message));
     if texts.len() > MAX_TEXTS_PER_CALL {
         return invalid(format!("{} texts are too many for one call; give at most {MAX_TEXTS_PER_CALL}", texts.len()));
@@ -293,13 +196,4 @@ pub(super) fn check(texts: &[String]) -> Result<(), LocalError> {
         }
         _ => Ok(()),
     }
-}
-
-/// What a query without a word is told.
-pub(super) fn no_words() -> LocalError {
-    LocalError::new(LocalErrorCode::Invalid, "the query holds no word whose meaning could be looked for")
-}
-
-pub(super) fn overloaded() -> LocalError {
-    LocalError::new(LocalErrorCode::Overloaded, "too many texts wait for the embedder; try again later")
 }

@@ -13,19 +13,21 @@ pub(crate) mod chunker;
 mod jobs;
 mod local;
 mod model_file;
+mod options;
 mod supervisor;
 
 use std::ops::Range;
+use std::path::PathBuf;
 
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
-pub use local::{EmbedderOptions, EmbedderStatus, LocalEmbedder};
+pub use local::LocalEmbedder;
 #[cfg(feature = "local-model")]
 pub(crate) use model_file::unusable;
+pub use options::EmbedderOptions;
 
-use crate::LocalError;
-pub use crate::tagger::{NameKind, NamedSpan};
+use crate::{LocalError, LocalState};
 
 /// Length of every vector. A model with another one is refused: the indexes are made for this.
 pub const DIMENSIONS: usize = 384;
@@ -79,6 +81,57 @@ pub struct EmbeddedChunk {
     pub range: Range<usize>,
     /// [`DIMENSIONS`] floats, of length 1.
     pub vector: Vec<f32>,
+}
+
+/// Kind of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NameKind {
+    Person,
+    Organization,
+    Place,
+    /// A work, a product, an event, a nation's adjective.
+    Other,
+}
+
+/// A name in a text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedSpan {
+    /// Byte range in the text.
+    pub range: Range<usize>,
+    pub kind: NameKind,
+}
+
+/// What can be told of the embedder.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EmbedderStatus {
+    pub state: LocalState,
+    /// The file that is loaded or will be.
+    pub model: PathBuf,
+    /// Memory of the inference process, files it has mapped included; 0 without one.
+    pub resident_bytes: u64,
+    pub process_id: Option<u32>,
+    /// Of the last texts, recent ones counting more; `None` before the first.
+    pub tokens_per_second: Option<f64>,
+    pub last_error: Option<String>,
+    /// Queries and texts that wait or are worked on.
+    pub active_requests: usize,
+}
+
+impl EmbedderStatus {
+    /// That of an embedder which did nothing yet.
+    #[must_use]
+    pub fn unloaded(model: impl Into<PathBuf>) -> Self {
+        Self {
+            state: LocalState::Unloaded,
+            model: model.into(),
+            resident_bytes: 0,
+            process_id: None,
+            tokens_per_second: None,
+            last_error: None,
+            active_requests: 0,
+        }
+    }
 }
 
 /// Something that makes vectors of texts.

@@ -6,16 +6,16 @@
 //! Invariant: every call is answered, and every way out of a process answers all that it had.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::child::{Happened, Keeper, KeeperOptions};
 use crate::embedder::jobs::{Jobs, Place, TextsAnswer};
-use crate::embedder::local::{EmbedderOptions, EmbedderStatus, Refusal, no_words, overloaded};
 use crate::embedder::model_file::first_of;
-use crate::embedder::{EmbeddedText, MAX_TEXT_BYTES};
+use crate::embedder::{EmbeddedText, EmbedderOptions, EmbedderStatus, MAX_TEXT_BYTES};
 use crate::gguf::FileIdentity;
-use crate::local::shut_down;
 use crate::protocol::{EmbedderConfiguration, EmbeddingUsage, FromWorker, ToWorker};
 use crate::{LocalError, LocalErrorCode, LocalState};
 
@@ -26,6 +26,9 @@ const MAX_BYTES_AHEAD: usize = MAX_TEXT_BYTES;
 const MAX_WAITING_BYTES: usize = 64 << 20;
 /// Weight of the latest answer in the speed that is reported.
 const LATEST_WEIGHT: f64 = 0.1;
+
+/// A file that cannot be used, and why.
+pub(super) type Refusal = Arc<Mutex<Option<(FileIdentity, LocalError)>>>;
 
 type QueryAnswer = oneshot::Sender<Result<Vec<f32>, LocalError>>;
 
@@ -348,13 +351,13 @@ impl Supervisor {
         self.commands.close();
         while let Ok(command) = self.commands.try_recv() {
             match command {
-                Command::Query { answer, .. } => drop(answer.send(Err(shut_down()))),
-                Command::Texts { answer, .. } => drop(answer.send(Err(shut_down()))),
+                Command::Query { answer, .. } => drop(answer.send(Err(LocalError::shutting_down()))),
+                Command::Texts { answer, .. } => drop(answer.send(Err(LocalError::shutting_down()))),
                 Command::Shutdown { done } => drop(done.send(())),
             }
         }
-        self.fail_all(&shut_down());
-        self.jobs.fail_all(&shut_down());
+        self.fail_all(&LocalError::shutting_down());
+        self.jobs.fail_all(&LocalError::shutting_down());
         self.keeper.end().await;
         self.status.send_modify(|status| {
             status.state = LocalState::Unloaded;
@@ -362,4 +365,13 @@ impl Supervisor {
             status.active_requests = 0;
         });
     }
+}
+
+/// What a query without a word is told.
+fn no_words() -> LocalError {
+    LocalError::new(LocalErrorCode::Invalid, "the query holds no word whose meaning could be looked for")
+}
+
+pub(super) fn overloaded() -> LocalError {
+    LocalError::new(LocalErrorCode::Overloaded, "too many texts wait for the embedder; try again later")
 }

@@ -91,7 +91,7 @@ impl Reply {
 
 impl Drop for Reply {
     fn drop(&mut self) {
-        self.0.finish(Err(super::shut_down()));
+        self.0.finish(Err(LocalError::shutting_down()));
     }
 }
 

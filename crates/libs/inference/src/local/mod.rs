@@ -1,121 +1,26 @@
 //! The daemon's side: one supervisor task that owns the inference process.
 
 mod buffer;
+mod options;
 mod supervisor;
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use agentd_base::{Backoff, Entropy};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 pub use buffer::LocalStream;
+pub use options::LocalModelOptions;
 
 use crate::gguf::{CHAT_TEMPLATE, FileIdentity, read_texts};
 use crate::local::buffer::{Buffer, Reply};
 use crate::local::supervisor::{Command, Supervisor};
-use crate::{GenerateRequest, LocalError, LocalErrorCode};
-use agentd_process::Spawner;
+use crate::{GenerateRequest, LocalError, LocalErrorCode, LocalStatus};
 
 /// Requests that the supervisor has not looked at yet; it does so at once.
 const MAX_COMMANDS: usize = 256;
-
-/// How the model inside is run.
-#[derive(Debug, Clone)]
-pub struct LocalModelOptions {
-    /// What starts the inference process: the daemon's own binary and the hidden subcommand.
-    pub worker_command: (PathBuf, Vec<OsString>),
-    pub spawner: Spawner,
-    /// For seeds and for the spread of restarts.
-    pub entropy: Entropy,
-    /// The process ends after so long without a request, and its memory with it.
-    pub idle_unload: Duration,
-    /// Replies written at once, in turns. Each takes memory for a context window. One client has all but one of
-    /// them at most, so that another one need not wait for the end of its replies.
-    pub max_parallel: usize,
-    /// Requests that wait beyond those, fair by client; what has no place is refused as `overloaded`.
-    pub max_queue: usize,
-    /// Tokens of a conversation, reply included; lowered to what a model was trained for.
-    pub context_length: u32,
-    /// A process that says nothing for so long while it has work is taken for hung, and killed.
-    pub stall_timeout: Duration,
-    /// How long to wait before a restart after the second failure in a row, and after each further one.
-    pub restart_backoff: Backoff,
-}
-
-impl LocalModelOptions {
-    /// The usual settings for `program arguments…` as the inference process.
-    #[must_use]
-    pub fn new(program: impl Into<PathBuf>, arguments: Vec<OsString>, spawner: Spawner, entropy: Entropy) -> Self {
-        Self {
-            worker_command: (program.into(), arguments),
-            spawner,
-            entropy,
-            idle_unload: Duration::from_secs(300),
-            max_parallel: 4,
-            max_queue: 128,
-            context_length: 4096,
-            stall_timeout: Duration::from_secs(60),
-            restart_backoff: Backoff {
-                base: Duration::from_secs(1),
-                multiplier: 2.0,
-                cap: Duration::from_secs(60),
-                jitter: 0.2,
-            },
-        }
-    }
-}
-
-/// Whether there is a model in memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LocalState {
-    /// No process, no memory; the next request starts one.
-    Unloaded,
-    Loading,
-    Ready,
-    /// The last attempt failed; `last_error` says why. The next request tries again.
-    Failed,
-}
-
-/// What can be told of the model inside.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub struct LocalStatus {
-    pub state: LocalState,
-    /// The file that is loaded, or was asked for last.
-    pub model: Option<PathBuf>,
-    /// Memory of the inference process, files it has mapped included; 0 without one.
-    pub resident_bytes: u64,
-    pub process_id: Option<u32>,
-    /// Of the last calls, recent ones counting more; `None` before the first.
-    pub prompt_tokens_per_second: Option<f64>,
-    pub generation_tokens_per_second: Option<f64>,
-    /// Of the loaded model, as far as it is used.
-    pub context_length: Option<u32>,
-    pub last_error: Option<String>,
-    /// Requests that run or wait.
-    pub active_requests: usize,
-}
-
-impl Default for LocalStatus {
-    fn default() -> Self {
-        Self {
-            state: LocalState::Unloaded,
-            model: None,
-            resident_bytes: 0,
-            process_id: None,
-            prompt_tokens_per_second: None,
-            generation_tokens_per_second: None,
-            context_length: None,
-            last_error: None,
-            active_requests: 0,
-        }
-    }
-}
 
 #[derive(Debug)]
 struct Inner {
@@ -188,7 +93,7 @@ impl LocalModel {
         let stream = LocalStream::new(Arc::clone(&buffer), Arc::clone(&self.0.dropped));
         let id = self.0.next_id.fetch_add(1, Ordering::Relaxed);
         let Some(supervisor) = self.supervisor() else {
-            return LocalStream::failed(shut_down());
+            return LocalStream::failed(LocalError::shutting_down());
         };
         if supervisor.try_send(Command::Generate { id, request: Box::new(request), reply: Reply::new(buffer) }).is_err()
         {
@@ -247,8 +152,4 @@ impl LocalModel {
             }
         }
     }
-}
-
-pub(crate) fn shut_down() -> LocalError {
-    LocalError::new(LocalErrorCode::Unavailable, "the daemon is shutting down")
 }

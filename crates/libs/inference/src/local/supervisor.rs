@@ -12,10 +12,10 @@ use agentd_base::FairQueue;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::child::{Happened, Keeper, KeeperOptions};
+use crate::local::LocalModelOptions;
 use crate::local::buffer::Reply;
-use crate::local::{LocalModelOptions, LocalState, LocalStatus, shut_down};
 use crate::protocol::{self, FromWorker, ProtocolError, ToWorker, WorkerConfiguration, WorkerUsage};
-use crate::{GenerateRequest, LocalError, LocalErrorCode, LocalEvent};
+use crate::{GenerateRequest, LocalError, LocalErrorCode, LocalEvent, LocalState, LocalStatus};
 
 /// Weight of the latest call in the speeds that are reported.
 const LATEST_WEIGHT: f64 = 0.3;
@@ -294,7 +294,7 @@ impl Supervisor {
         self.commands.close();
         while let Ok(command) = self.commands.try_recv() {
             if let Command::Generate { reply, .. } = command {
-                reply.finish(Err(shut_down()));
+                reply.finish(Err(LocalError::shutting_down()));
             }
         }
         // What is dropped unfinished is told the same.

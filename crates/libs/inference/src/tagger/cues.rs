@@ -3,7 +3,8 @@
 //!
 //! Only rules with very high precision belong here. `bench/src/bin/entities.rs` measures names with these rules.
 
-use crate::tagger::{NameKind, Word};
+use crate::embedder::NameKind;
+use crate::tagger::words::Word;
 
 /// Part of the name of a company, and its last word.
 const LEGAL_FORMS: [&str; 30] = [

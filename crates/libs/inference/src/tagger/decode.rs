@@ -1,6 +1,6 @@
 //! From scores to tags and names: the best sequence in which a name's further words follow its first.
 
-use crate::tagger::NameKind;
+use crate::embedder::NameKind;
 use crate::tagger::network::TAGS;
 
 /// Which tag a word has: 0 for none, then for each kind of name the first word and a further one.

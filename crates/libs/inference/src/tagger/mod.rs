@@ -23,9 +23,7 @@ mod words;
 
 use std::ops::Range;
 
-use serde::{Deserialize, Serialize};
-
-use crate::embedder::DIMENSIONS;
+use crate::embedder::{DIMENSIONS, NameKind, NamedSpan};
 use network::Network;
 pub(crate) use words::Word;
 #[cfg(feature = "local-model")]
@@ -40,25 +38,6 @@ const PROBE_VECTORS: &[u8] = include_bytes!("probe.bin");
 pub(crate) const PROBE: &str = "Anna works at Siemens in Berlin.";
 /// Minimum cosine between the vectors of the probe and [`PROBE_VECTORS`]. Rounding to eight bits leaves 0.999.
 const MIN_PROBE_COSINE: f32 = 0.99;
-
-/// Kind of a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NameKind {
-    Person,
-    Organization,
-    Place,
-    /// A work, a product, an event, a nation's adjective.
-    Other,
-}
-
-/// A name in a text.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NamedSpan {
-    /// Byte range in the text.
-    pub range: Range<usize>,
-    pub kind: NameKind,
-}
 
 #[derive(Debug)]
 pub(crate) struct Tagger {

@@ -4,10 +4,11 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use super::generate::serve_models;
+use super::run_as;
 pub use super::scheduler::{Model, Piece, Sequence};
 pub use super::template::{ChatTemplate, SpecialTokens, TemplateError};
 pub use super::tool_calls::{CallGrammar, ToolFormat};
-use super::{run_as, serve_models};
 use crate::LocalError;
 
 /// Runs the inference process until its standard input closes, with the models that `load` reads from files.

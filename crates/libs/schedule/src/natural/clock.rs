@@ -68,16 +68,6 @@ impl Grammar<'_> {
             .or_else(|| self.find(|grammar| grammar.plain_time(led)))
     }
 
-    /// What `phrase` finds; where it finds nothing, it stays where it was.
-    pub(super) fn find<T>(&mut self, phrase: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
-        let mut found = None;
-        self.attempt(|grammar| {
-            found = phrase(grammar);
-            found.is_some()
-        });
-        found
-    }
-
     fn named_time(&mut self) -> Option<ClockTime> {
         let time = match self.kind(0) {
             Kind::Part { part: Part::Noon, repeats: false } => ClockTime::fixed(12, 0),

@@ -16,10 +16,6 @@ pub(super) struct WeekdaySet {
 }
 
 impl Grammar<'_> {
-    pub(super) fn text_before(&self) -> &str {
-        self.at.checked_sub(1).map_or("", |at| self.text_at(at))
-    }
-
     /// "Monday, Wednesday and Friday", "Mon-Fri", "weekdays", "the weekend".
     pub(super) fn weekday_set(&mut self) -> Option<WeekdaySet> {
         self.take(Kind::The);

@@ -5,41 +5,6 @@ use super::grammar::Grammar;
 use super::token::{Kind, Part, Unit};
 
 impl Grammar<'_> {
-    /// A small whole number: digits, a word, or "a".
-    pub(super) fn count(&mut self) -> Option<u32> {
-        match self.kind(0) {
-            Kind::Number(number) => {
-                self.at += 1;
-                // "a couple of hours"
-                self.take(Kind::Of);
-                Some(number)
-            }
-            Kind::A => {
-                self.at += 1;
-                if let Kind::Number(2) = self.kind(0)
-                    && self.text(0) == "couple"
-                {
-                    self.at += 1;
-                    self.take(Kind::Of);
-                    return Some(2);
-                }
-                Some(1)
-            }
-            _ => None,
-        }
-    }
-
-    pub(super) fn unit(&mut self) -> Option<Unit> {
-        let unit = match self.kind(0) {
-            Kind::Unit(unit) => unit,
-            Kind::SecondWord => Unit::Second,
-            Kind::Quarter if self.text(0) == "quarter" => Unit::Quarter,
-            _ => return None,
-        };
-        self.at += 1;
-        Some(unit)
-    }
-
     /// "twice a day", "3 times per week", "einmal pro Woche", "once every 3 hours".
     pub(super) fn count_per(&mut self) -> bool {
         let count = match self.kind(0) {
@@ -274,6 +239,13 @@ impl Grammar<'_> {
         self.draft.impossible |= again;
         self.draft.interval = Some((count, unit));
         true
+    }
+
+    /// "full", "volle".
+    pub(super) fn full(&mut self) -> bool {
+        let found = matches!(self.text(0), "full" | "volle" | "vollen" | "voller");
+        self.at += usize::from(found);
+        found
     }
 
     fn repeats_after(&mut self, seconds: i64) {

@@ -66,13 +66,6 @@ impl Grammar<'_> {
         self.unit() == Some(Unit::Hour)
     }
 
-    /// "full", "volle".
-    pub(super) fn full(&mut self) -> bool {
-        let found = matches!(self.text(0), "full" | "volle" | "vollen" | "voller");
-        self.at += usize::from(found);
-        found
-    }
-
     /// "minute 15", ":15 and :45", "minutes 15 and 45", "the 15th minute".
     fn named_minutes(&mut self) -> Option<Vec<u8>> {
         let by_name = self.unit_of_minutes();

@@ -1,6 +1,6 @@
 //! Schedules in plain words, English or German.
 //!
-//! `lexer` and `token` turn words into kinds, `grammar` (with `clock`, `days` and `month_days`) finds phrases of time, one after
+//! `lexer` and `token` turn words into kinds, `phrases` (with `clock`, `days` and `month_days`) finds phrases of time, one after
 //! the other, and `resolve` makes one schedule of them. What repeats in a way that neither cron nor an interval can
 //! hold ("every other Friday", "the last business day") is not claimed, and neither is what is asked, told or
 //! called off rather than ordered.
@@ -15,6 +15,7 @@ mod lengths;
 mod lexer;
 mod minutes;
 mod month_days;
+mod phrases;
 mod refusal;
 mod resolve;
 mod statement;

@@ -3,7 +3,7 @@
 use jiff::civil::DateTime;
 
 use super::shape::{DayShape, Numbers, TimeShape};
-use super::{Unit, Words, clock, joined};
+use super::words::{Unit, Words, clock, joined, name};
 
 const MONTHS: [&str; 12] = [
     "January",
@@ -24,10 +24,6 @@ const WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Frid
 const WEEKS: [&str; 5] = ["first", "second", "third", "fourth", "fifth"];
 
 pub(super) struct English;
-
-fn name(names: &'static [&'static str], from_one: u8) -> &'static str {
-    names.get(usize::from(from_one).wrapping_sub(1)).copied().unwrap_or_default()
-}
 
 fn ordinal(number: u8) -> String {
     let suffix = match (number % 10, number / 10) {

@@ -3,7 +3,7 @@
 use jiff::civil::DateTime;
 
 use super::shape::{DayShape, Numbers, TimeShape};
-use super::{Unit, Words, clock, joined};
+use super::words::{Unit, Words, clock, joined, name};
 
 const MONTHS: [&str; 12] = [
     "Januar",
@@ -24,10 +24,6 @@ const WEEKDAYS: [&str; 7] = ["Montag", "Dienstag", "Mittwoch", "Donnerstag", "Fr
 const WEEKS: [&str; 5] = ["ersten", "zweiten", "dritten", "vierten", "fünften"];
 
 pub(super) struct German;
-
-fn name(names: &'static [&'static str], from_one: u8) -> &'static str {
-    names.get(usize::from(from_one).wrapping_sub(1)).copied().unwrap_or_default()
-}
 
 fn list<T: Copy>(items: &[T], text: impl Fn(T) -> String) -> String {
     joined(&items.iter().map(|item| text(*item)).collect::<Vec<_>>(), "und")

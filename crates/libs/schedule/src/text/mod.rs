@@ -4,44 +4,32 @@
 mod english;
 mod german;
 mod shape;
+mod words;
 
 use crate::language::Language;
 use crate::schedule::{At, Cron, Every, Schedule};
 use crate::zone::Zone;
-use shape::{DayShape, Numbers, TimeShape};
+use english::English;
+use german::German;
+use shape::{Numbers, TimeShape};
+use words::{Unit, Words};
 
-/// The words of a language. Each part is a phrase; the parts are joined by commas.
-trait Words {
-    fn every(&self, count: i64, unit: Unit) -> String;
-    fn once(&self, at: jiff::civil::DateTime) -> String;
-    fn time(&self, time: &TimeShape) -> String;
-    fn every_day(&self) -> &'static str;
-    fn days(&self, days: &[DayShape]) -> String;
-    fn months(&self, months: &Numbers) -> String;
-}
-
-/// Units of intervals.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unit {
-    Second,
-    Minute,
-    Hour,
-    Day,
-    Week,
-}
-
-/// The whole text of a schedule, its zone in brackets.
-pub(crate) fn describe(schedule: &Schedule, language: Language, zone: &Zone) -> String {
-    let words: &dyn Words = match language {
-        Language::English => &english::English,
-        Language::German => &german::German,
-    };
-    let text = match schedule {
-        Schedule::Cron(cron) => describe_cron(cron, words),
-        Schedule::Every(every) => describe_every(every, words),
-        Schedule::At(at) => describe_at(at, words, zone),
-    };
-    capitalized(&text)
+impl Schedule {
+    /// How a person would say it, e.g. `At 09:00, Monday to Friday (Europe/Berlin)`. A date that was given without a
+    /// zone is said in `zone`.
+    #[must_use]
+    pub fn human_readable(&self, language: impl Into<Language>, zone: &Zone) -> String {
+        let words: &dyn Words = match language.into() {
+            Language::English => &English,
+            Language::German => &German,
+        };
+        let text = match self {
+            Self::Cron(cron) => describe_cron(cron, words),
+            Self::Every(every) => describe_every(every, words),
+            Self::At(at) => describe_at(at, words, zone),
+        };
+        capitalized(&text)
+    }
 }
 
 fn describe_every(every: &Every, words: &dyn Words) -> String {
@@ -78,17 +66,4 @@ fn describe_cron(cron: &Cron, words: &dyn Words) -> String {
 fn capitalized(text: &str) -> String {
     let mut characters = text.chars();
     characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
-}
-
-/// `a`, `a and b`, `a, b and c`.
-fn joined(items: &[String], and: &str) -> String {
-    match items {
-        [] => String::new(),
-        [only] => only.clone(),
-        [first @ .., last] => format!("{} {and} {last}", first.join(", ")),
-    }
-}
-
-fn clock(hour: u8, minute: u8) -> String {
-    format!("{hour:02}:{minute:02}")
 }

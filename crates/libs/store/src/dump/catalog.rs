@@ -1,4 +1,5 @@
-//! Which tables there are, read from the database itself, so that no list can be forgotten.
+//! Which tables there are and the version of their schema, read from the database itself, so that no list can be
+//! forgotten.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +22,15 @@ pub(crate) struct Table {
     /// In the order of their names, which is the same in both dialects.
     pub(crate) columns: Vec<Column>,
     pub(crate) primary_key: Vec<String>,
+}
+
+/// The version of the schema; 0 when it is empty.
+pub(crate) async fn schema_version(read: &mut Read) -> Result<u32, StoreError> {
+    match read.fetch_one("SELECT MAX(version) AS version FROM schema_migrations", args![]).await {
+        Ok(row) => Ok(row.get::<Option<u32>>("version")?.unwrap_or(0)),
+        Err(StoreError::NoTable { .. }) => Ok(0),
+        Err(error) => Err(error),
+    }
 }
 
 /// Every table that travels, those that others refer to first.

@@ -4,17 +4,16 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use base64::Engine as _;
 use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 use tokio::sync::mpsc;
 
 use super::catalog::{self, Table};
-use super::{BASE64, DumpSummary, FORMAT, FORMAT_VERSION, Header, Mark};
+use super::format::{DumpSummary, FORMAT, FORMAT_VERSION, Header, Mark, decode};
 use crate::job::{Durability, Isolation, Plan};
 use crate::topic::EVERYTHING;
-use crate::value::{Kind, Value};
-use crate::{Args, Db, Dialect, StoreError, Tx, args, migrate};
+use crate::value::Value;
+use crate::{Args, Db, Dialect, StoreError, Tx, args};
 
 /// A longer line is no row of ours.
 const LINE_BYTES: u64 = 256 << 20;
@@ -39,7 +38,7 @@ where
     R: AsyncRead + Unpin + Send,
     J: AsyncFn(&mut Tx) -> Result<(), StoreError> + Send + 'static,
 {
-    let known = migrate::version(&mut db.read().await?).await?;
+    let known = catalog::schema_version(&mut db.read().await?).await?;
     let mut lines = Lines::new(source);
     let made = check_header(&mut lines, known).await?;
     if made < known {
@@ -228,18 +227,6 @@ fn decode_row<R: AsyncRead + Unpin + Send>(
         values.push(decoded);
     }
     Ok(())
-}
-
-fn decode(value: serde_json::Value, kind: Kind) -> Option<Value> {
-    use serde_json::Value as Json;
-    Some(match (value, kind) {
-        (Json::Null, kind) => Value::Null(kind),
-        (Json::Number(number), Kind::Integer) => Value::Integer(number.as_i64()?),
-        (Json::String(text), Kind::Real) => Value::Real(text.parse().ok()?),
-        (Json::String(text), Kind::Text) => Value::Text(text),
-        (Json::String(text), Kind::Blob) => Value::Blob(BASE64.decode(text).ok()?),
-        _ => return None,
-    })
 }
 
 /// Out with the old rows, in with the new.

@@ -1,57 +1,18 @@
 //! Logical dumps: every table as lines of JSON, from one consistent state, readable by either
 //! database.
-//!
-//! The first line is a header, then each table's line is followed by a line for each of its rows,
-//! and the last line says how many rows there were, so that a cut-off file is noticed. A row is an
-//! array in the order of the table's columns: integers as numbers, text as strings, reals as strings
-//! (JSON readers disagree on their last digit), bytes in base64.
-//!
-//! Left out: bookkeeping of the one database, and what the caller excludes. Events are numbered anew
-//! and cursors with them, because their numbers mean nothing in another PostgreSQL.
 
 pub(crate) mod catalog;
+mod format;
 mod load;
 mod upgrade;
+pub(crate) mod write;
 
 use std::path::Path;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use futures_util::StreamExt;
-use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 
-use self::catalog::Table;
-use crate::read::Read;
-use crate::value::Value;
-use crate::{Db, StoreError, Tx, args, migrate};
-
-const FORMAT: &str = "agentd-dump";
-const FORMAT_VERSION: u32 = 1;
-/// Written at once.
-const CHUNK_BYTES: usize = 64 * 1024;
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Header {
-    format: String,
-    format_version: u32,
-    schema_version: u32,
-    created_at: agentd_base::Timestamp,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Mark {
-    Table { name: String, columns: Vec<String> },
-    End { rows: u64 },
-}
-
-/// What was written or read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct DumpSummary {
-    pub tables: u64,
-    pub rows: u64,
-}
+pub use self::format::DumpSummary;
+use crate::{Db, StoreError, Tx};
 
 impl Db {
     /// Writes the whole database to `sink`, except the tables in `exclude`. Holds back no writer.
@@ -62,7 +23,7 @@ impl Db {
     where
         W: AsyncWrite + Unpin + Send,
     {
-        write(&mut self.read_snapshot().await?, sink, exclude).await
+        write::write(&mut self.read_snapshot().await?, sink, exclude).await
     }
 
     /// Empties every table and loads a dump, all in one transaction: whatever goes wrong, the old
@@ -106,85 +67,5 @@ impl Db {
         W: AsyncWrite + Unpin + Send,
     {
         upgrade::upgrade(self, source, sink, folder).await
-    }
-}
-
-/// Writes what `read` sees; it must see one state.
-pub(crate) async fn write<W>(read: &mut Read, sink: &mut W, exclude: &[&str]) -> Result<DumpSummary, StoreError>
-where
-    W: AsyncWrite + Unpin + Send,
-{
-    read.take_time().await?;
-    let mut summary = DumpSummary::default();
-    let mut lines = Vec::with_capacity(CHUNK_BYTES + 4096);
-    let header = Header {
-        format: FORMAT.to_owned(),
-        format_version: FORMAT_VERSION,
-        schema_version: migrate::version(read).await?,
-        created_at: read.clock().now(),
-    };
-    line(&mut lines, &header)?;
-    for table in catalog::tables(read).await? {
-        if exclude.contains(&table.name.as_str()) {
-            continue;
-        }
-        let columns = table.columns.iter().map(|column| column.name.clone()).collect();
-        line(&mut lines, &Mark::Table { name: table.name.clone(), columns })?;
-        summary.tables += 1;
-        let mut rows = read.fetch_stream(query(&table), args![])?;
-        while let Some(row) = rows.next().await {
-            let values: Vec<serde_json::Value> = row?.values.iter().map(encode).collect();
-            line(&mut lines, &values)?;
-            summary.rows += 1;
-            if lines.len() >= CHUNK_BYTES {
-                sink.write_all(&lines).await?;
-                lines.clear();
-            }
-        }
-    }
-    line(&mut lines, &Mark::End { rows: summary.rows })?;
-    sink.write_all(&lines).await?;
-    sink.flush().await?;
-    Ok(summary)
-}
-
-fn line(lines: &mut Vec<u8>, content: &impl Serialize) -> Result<(), StoreError> {
-    serde_json::to_writer(&mut *lines, content).map_err(|e| StoreError::dump(e.to_string()))?;
-    lines.push(b'\n');
-    Ok(())
-}
-
-fn query(table: &Table) -> String {
-    let columns: Vec<String> = table.columns.iter().map(|column| expression(table, &column.name)).collect();
-    let order = match table.name.as_str() {
-        "outbox" => "ORDER BY outbox.tx_id, outbox.seq".to_owned(),
-        _ if table.primary_key.is_empty() => String::new(),
-        name => {
-            let key: Vec<String> = table.primary_key.iter().map(|column| format!("{name}.\"{column}\"")).collect();
-            format!("ORDER BY {}", key.join(", "))
-        }
-    };
-    format!("SELECT {} FROM {} {order}", columns.join(", "), table.name)
-}
-
-/// How a column is read: as it is, except that the order of events becomes plain numbers.
-fn expression(table: &Table, column: &str) -> String {
-    match (table.name.as_str(), column) {
-        ("outbox" | "cursors", "tx_id") => "CAST(0 AS BIGINT) AS tx_id".to_owned(),
-        ("outbox", "seq") => "row_number() OVER (ORDER BY outbox.tx_id, outbox.seq) AS seq".to_owned(),
-        ("cursors", "seq") => "(SELECT COUNT(*) FROM outbox e \
-             WHERE (e.tx_id, e.seq) <= (cursors.tx_id, cursors.seq)) AS seq"
-            .to_owned(),
-        (name, column) => format!("{name}.\"{column}\""),
-    }
-}
-
-fn encode(value: &Value) -> serde_json::Value {
-    match value {
-        Value::Null(_) => serde_json::Value::Null,
-        Value::Integer(number) => (*number).into(),
-        Value::Real(number) => number.to_string().into(),
-        Value::Text(text) => text.as_str().into(),
-        Value::Blob(bytes) => BASE64.encode(bytes).into(),
     }
 }

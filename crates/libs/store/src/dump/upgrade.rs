@@ -6,6 +6,7 @@ use std::path::Path;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::load::{Lines, check_header, load_rows};
+use super::write::write;
 use crate::{Db, StoreError, Tx};
 
 pub(super) async fn upgrade<R, W>(db: &Db, source: &mut R, sink: &mut W, folder: &Path) -> Result<bool, StoreError>
@@ -26,7 +27,7 @@ where
     scratch.close().await;
     loaded?;
     let scratch = db.open_scratch(folder, migrations).await.map_err(blame_rows)?;
-    let written = scratch.dump(sink, &[]).await;
+    let written = async { write(&mut scratch.read_snapshot().await?, sink, &[]).await }.await;
     scratch.close().await;
     written.map(|_| true)
 }

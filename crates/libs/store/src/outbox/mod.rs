@@ -18,7 +18,7 @@ use agentd_base::trace::{self, TraceContext};
 use crate::read::Read;
 use crate::row::Row;
 use crate::rows::batch_of;
-use crate::topic::Topic;
+use crate::topic::OUTBOX;
 use crate::{Args, Db, Dialect, StoreError, Tx, args};
 
 agentd_base::typed_id!(
@@ -27,9 +27,6 @@ agentd_base::typed_id!(
     "evt"
 );
 crate::stored_ids!(EventId);
-
-/// Bumped when events were committed.
-pub(crate) const OUTBOX: Topic = Topic::new("store.outbox");
 
 /// An event to be emitted.
 #[derive(Debug, Clone)]

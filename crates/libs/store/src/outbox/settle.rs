@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::OUTBOX;
 use crate::shared::Shared;
+use crate::topic::OUTBOX;
 
 /// When to look again for events that are committed but not final: soon, since most transactions are short, and then
 /// less and less often, since some are not.

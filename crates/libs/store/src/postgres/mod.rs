@@ -15,26 +15,21 @@ use agentd_base::Secret;
 use sqlx::Connection as _;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::job::Job;
+use crate::job::Message;
 use crate::migrate;
 use crate::read::{Connection, Read};
+use crate::schema::pending;
 use crate::shared::Shared;
 use crate::{StoreError, args};
 pub(crate) use notify::Presence;
 pub(crate) use pooled::Pooled;
 pub(crate) use readers::{Reader, Readers};
+use server::Server;
 pub(crate) use server::{Limits, connect};
-use server::{PING_AFTER, Server};
-pub(crate) use writer::bump_versions;
 
 const QUEUE_LENGTH: usize = 1024;
 /// Only one replica prepares the database at a time; the number means nothing.
 const PREPARATION_LOCK: i64 = 0x6167_656e_7464;
-
-pub(crate) enum Message {
-    Job(Box<dyn Job>),
-    Close(oneshot::Sender<()>),
-}
 
 #[derive(Debug)]
 pub(crate) struct Postgres {
@@ -68,7 +63,7 @@ async fn prepare(read: &mut Read) -> Result<(), StoreError> {
         Err(StoreError::NoTable { .. }) => (0, false),
         Err(error) => return Err(error),
     };
-    if migrate::pending(version, read.shared.migrations)?.is_empty() && !is_foreign {
+    if pending(version, read.shared.migrations)?.is_empty() && !is_foreign {
         return Ok(());
     }
     // Another replica may be at it, and a large table takes its time.

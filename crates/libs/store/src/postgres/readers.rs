@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use sqlx::PgPool;
 
-use super::{PING_AFTER, Pooled, Server};
+use super::Pooled;
+use super::server::{PING_AFTER, Server};
 use crate::StoreError;
 
 const CONNECTIONS: u32 = 8;

@@ -19,12 +19,12 @@ use sqlx::PgPool;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use super::{Message, PING_AFTER, Pooled, Presence, Server, notify};
-use crate::db::mark_transaction_thread;
-use crate::job::{Durability, Isolation, Job, Outcome, Plan};
+use super::server::PING_AFTER;
+use super::{Pooled, Presence, Server, notify};
+use crate::job::{Durability, Isolation, Job, Message, Outcome, Plan, mark_transaction_thread};
 use crate::read::{Connection, Read};
 use crate::shared::Shared;
-use crate::{StoreError, Topic, Tx, args};
+use crate::{StoreError, Topic, Tx};
 
 /// Transactions at once.
 const SLOTS: usize = 10;
@@ -202,7 +202,7 @@ impl Context {
         let mut tx = Tx::new(Read::new(Connection::PostgresTransaction(begun), Arc::clone(&self.shared), true));
         let outcome = job.run(&mut tx).await;
         let prepared = match outcome {
-            Outcome::Keep => bump_versions(&mut tx, shard).await,
+            Outcome::Keep => tx.bump_versions(shard).await,
             Outcome::GiveUp => Err(StoreError::Aborted),
         };
         let Tx { read, touched, woken, .. } = tx;
@@ -258,19 +258,4 @@ fn begin(plan: Plan) -> &'static str {
             "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = off"
         }
     }
-}
-
-/// Last before the commit, and in one order, so that these rows are held briefly and never crosswise.
-pub(crate) async fn bump_versions(tx: &mut Tx, shard: usize) -> Result<(), StoreError> {
-    let mut touched = tx.touched.clone();
-    touched.sort_unstable();
-    for topic in touched {
-        tx.execute(
-            "INSERT INTO topics (name, shard, version) VALUES ($1, $2, 1) \
-             ON CONFLICT (name, shard) DO UPDATE SET version = topics.version + 1",
-            args![topic.name(), shard],
-        )
-        .await?;
-    }
-    Ok(())
 }

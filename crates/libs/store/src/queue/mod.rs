@@ -21,12 +21,11 @@ use std::time::Duration;
 
 use agentd_base::{Backoff, Timestamp, trace};
 
+use self::model::LANE_END;
 pub use self::model::{Enqueued, Item, ItemId, ItemStatus, Lease, NewItem, QueueStats};
 use crate::read::Read;
 use crate::{Args, Db, StoreError, Tx, args};
 
-/// Ends the name of a lane in a deduplication key.
-const LANE_END: char = '/';
 /// Longer error texts are cut: they are for people.
 const ERROR_BYTES: usize = 2_000;
 

@@ -4,10 +4,12 @@ use agentd_base::Timestamp;
 use agentd_base::trace::TraceContext;
 use serde::de::DeserializeOwned;
 
-use super::LANE_END;
 use crate::row::Row;
 use crate::value::{FromValue, IntoValue, Kind, Value, ValueError};
 use crate::{StoreError, stored_ids};
+
+/// Ends the name of a lane in a deduplication key.
+pub(super) const LANE_END: char = '/';
 
 agentd_base::typed_id!(
     /// The id of a queue item.

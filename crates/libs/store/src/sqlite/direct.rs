@@ -16,6 +16,7 @@ use crate::StoreError;
 use crate::row::Row;
 use crate::value::{Kind, Value, ValueError};
 
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const STATEMENTS: usize = 256;
 /// Reads of requests take a fraction of this; while it is waited for, nothing is committed.
 const READERS_END_IN: Duration = Duration::from_millis(100);
@@ -30,7 +31,7 @@ pub(crate) fn open(path: &Path) -> Result<Connection, StoreError> {
     create(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(super::BUSY_TIMEOUT)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     keep_plans(&connection)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     connection.execute_batch(SETTINGS)?;
@@ -125,7 +126,7 @@ pub(crate) fn control(connection: &Connection, sql: &str) -> Result<(), StoreErr
 pub(crate) fn restart_log(connection: &Connection) -> Result<(), StoreError> {
     connection.busy_timeout(READERS_END_IN)?;
     let restarted = control(connection, "PRAGMA wal_checkpoint(RESTART)");
-    connection.busy_timeout(super::BUSY_TIMEOUT)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     restarted
 }
 

@@ -7,24 +7,17 @@ mod writer;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
 use self::readers::Readers;
 use crate::StoreError;
-use crate::job::Job;
+use crate::job::Message;
 use crate::lock::{DataDirLock, create_private_folder};
 use crate::shared::Shared;
 
 /// Jobs that may wait for the writer; more callers wait in line for a place.
 const QUEUE_LENGTH: usize = 1024;
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-
-pub(crate) enum Message {
-    Job(Box<dyn Job>),
-    Close(oneshot::Sender<()>),
-}
 
 #[derive(Debug)]
 pub(crate) struct Sqlite {

@@ -19,12 +19,10 @@ use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
 use super::readers::Readers;
-use super::{Message, direct, log};
-use crate::db::mark_transaction_thread;
-use crate::job::{Durability, Job, Outcome};
+use super::{direct, log};
+use crate::job::{Durability, Job, Message, Outcome, mark_transaction_thread};
 use crate::lock::DataDirLock;
 use crate::migrate;
-use crate::postgres::bump_versions;
 use crate::read::{Connection, Read};
 use crate::shared::Shared;
 use crate::{StoreError, Topic, Tx};
@@ -241,7 +239,7 @@ impl Writer {
             match outcome {
                 Outcome::Keep => {
                     if self.shared.is_simulated {
-                        bump_versions(tx, 0).await?;
+                        tx.bump_versions(0).await?;
                     }
                     is_fresh = false;
                     touched.append(&mut tx.touched);

@@ -25,7 +25,7 @@ pub(crate) use queue::{Queue, QueueKind};
 use crate::LocalErrorCode;
 use crate::embedder::EmbedderLimits;
 use crate::protocol::{EmbedderConfiguration, FromWorker, ToWorker};
-use crate::worker::{Misplaced, Outbox};
+use crate::worker::pipes::{Misplaced, Outbox};
 
 /// A request to the process that embeds.
 pub(super) fn take_in(
@@ -56,7 +56,8 @@ pub(super) fn take_in(
 /// Answers requests for as long as the daemon asks.
 #[cfg(feature = "local-model")]
 pub(super) fn run(configuration: &EmbedderConfiguration, queue: &Queue, outbox: &Outbox) -> ExitCode {
-    use crate::worker::{llama, loading_sign, missing_cpu_features};
+    use crate::worker::pipes::loading_sign;
+    use crate::worker::{llama, missing_cpu_features};
 
     if let Some(missing) = missing_cpu_features() {
         let message = format!("no text can be embedded: {missing}");

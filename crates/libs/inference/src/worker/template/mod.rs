@@ -11,7 +11,6 @@
 
 mod conversation;
 mod json;
-mod probe;
 #[cfg(test)]
 mod tests;
 
@@ -19,10 +18,11 @@ use agentd_base::Timestamp;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
 use minijinja::{Environment, Error, ErrorKind, context};
+use serde_json::json;
 
 use self::conversation::{TemplateMessage, fold};
-use crate::worker::tool_calls::ToolFormat;
-use crate::{ChatMessage, ToolDefinition};
+use crate::worker::tool_calls::{ToolCallReader, ToolFormat};
+use crate::{ChatMessage, FunctionCall, ToolCall, ToolDefinition};
 
 /// Enough for a conversation of thousands of messages; an endless loop ends within a second.
 const FUEL: u64 = 5_000_000;
@@ -33,6 +33,12 @@ pub(crate) const DEFAULT_SYSTEM_PROMPT: &str = "You are a helpful assistant.";
 /// Used for files that carry no template.
 const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n\
                       {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+/// What opens the reasoning of a model whose template writes it into the prompt.
+const OPEN_REASONING: &str = "<think>";
+/// What is said when a template is probed.
+const PROBE_SYSTEM: &str = "You look up codes.";
+const PROBE_ANSWER: &str = "Code 7431 stands for amber.";
 
 /// Why there is no prompt.
 #[derive(Debug, thiserror::Error)]
@@ -121,8 +127,8 @@ impl ChatTemplate {
         let to_defuse = tokens.into_defused(&source);
         environment.add_template_owned("chat", source).map_err(|error| TemplateError::Syntax(error.to_string()))?;
         let mut template = Self { environment, bos_token, eos_token, to_defuse, tool_format: None, reply_prefix: "" };
-        template.tool_format = probe::tool_format(&template);
-        template.reply_prefix = probe::reply_prefix(&template);
+        template.tool_format = probe_tool_format(&template);
+        template.reply_prefix = probe_reply_prefix(&template);
         let markers = template.tool_format.into_iter().flat_map(ToolFormat::markers);
         template.to_defuse.extend(markers.map(|&marker| marker.to_owned()));
         Ok(template)
@@ -207,4 +213,42 @@ impl ChatTemplate {
 
 fn detail(error: &Error) -> String {
     error.detail().map_or_else(|| error.to_string(), str::to_owned)
+}
+
+/// Whether a template knows tools, found out by using it.
+///
+/// Templates are programs; what they do with tools cannot be told from their text. So a small conversation
+/// with a tool, a call and its answer goes through, and only if all of that shows, and the call in a form
+/// that is read back as the same call, can the model be driven by its template.
+fn probe_tool_format(template: &ChatTemplate) -> Option<ToolFormat> {
+    let tools = [ToolDefinition {
+        name: "look_up_code".to_owned(),
+        description: "Looks up what a code stands for.".to_owned(),
+        input_schema: json!({"type": "object", "properties": {"code_7431": {"type": "string"}}, "required": ["code_7431"]}),
+    }];
+    let call = FunctionCall { name: tools[0].name.clone(), arguments: json!({"code_7431": "7431 \"x\""}) };
+    let id = "call_1_0".to_owned();
+    let question = ChatMessage::user("What does 7431 stand for?");
+    let called = ChatMessage::assistant("").with_calls(vec![ToolCall { id: id.clone(), function: call.clone() }]);
+    let answer = ChatMessage::tool(id, &call.name, PROBE_ANSWER);
+
+    let asked = template.try_render(PROBE_SYSTEM, std::slice::from_ref(&question), &tools, true).ok()?;
+    let shows_tool = [&tools[0].name, &tools[0].description, "code_7431"].iter().all(|text| asked.contains(*text));
+    let whole = template.try_render(PROBE_SYSTEM, &[question.clone(), called.clone()], &tools, false).ok()?;
+    let written = whole.strip_prefix(asked.trim_end())?;
+    let is_read = |format: &ToolFormat| {
+        let mut reader = ToolCallReader::new(*format);
+        // What ends the turn comes after the call, and is not looked at.
+        reader.push(written.trim_start());
+        reader.finish(false).1 == [call.clone()]
+    };
+    let format = ToolFormat::ALL.into_iter().find(is_read)?;
+    let answered = template.try_render(PROBE_SYSTEM, &[question, called, answer], &tools, true).ok()?;
+    (shows_tool && answered.contains(PROBE_ANSWER)).then_some(format)
+}
+
+/// The beginning of every reply that the template writes into the prompt, and the model therefore leaves out.
+fn probe_reply_prefix(template: &ChatTemplate) -> &'static str {
+    let asked = template.try_render(PROBE_SYSTEM, &[ChatMessage::user(PROBE_ANSWER)], &[], true).unwrap_or_default();
+    if asked.trim_end().ends_with(OPEN_REASONING) { OPEN_REASONING } else { "" }
 }

@@ -6,7 +6,7 @@ use jiff::civil::{Date, DateTime};
 
 use super::super::draft::{CalendarDate, ClockTime, Offset};
 use super::super::token::Unit;
-use super::Resolver;
+use super::fields::Resolver;
 use crate::spec::ScheduleSpec;
 
 impl Resolver<'_> {

@@ -1,7 +1,7 @@
 //! What repeats several times a day, and "twice a week".
 
 use super::super::token::Unit;
-use super::{DAY_SECONDS, Resolver};
+use super::fields::{DAY_SECONDS, Resolver, list};
 use crate::spec::ScheduleSpec;
 
 impl Resolver<'_> {
@@ -79,7 +79,7 @@ impl Resolver<'_> {
                 Some((start, _)) if !names_minutes => vec![start.minute],
                 _ => vec![0],
             };
-            let field = super::list(&named);
+            let field = list(&named);
             (named, field, minutes / 60)
         } else if 60 % minutes == 0 {
             let field = if minutes == 1 { "*".to_owned() } else { format!("*/{minutes}") };
@@ -127,7 +127,7 @@ impl Resolver<'_> {
             return None;
         }
         let hours: Vec<u8> = (0..24).filter(|hour| *hour >= first || last.is_some_and(|last| *hour <= last)).collect();
-        Some(super::list(&hours))
+        Some(list(&hours))
     }
 
     /// Every how many hours the minutes of the hour are meant.

@@ -1,6 +1,6 @@
 //! Units, parts of the day, weekdays and months.
 
-use super::{Kind, Part, Unit, kind_of};
+use super::kind::{Kind, Part, Unit};
 
 pub(super) fn calendar(word: &str) -> Option<Kind> {
     let part = |part, repeats| Kind::Part { part, repeats };
@@ -41,7 +41,8 @@ pub(super) fn calendar(word: &str) -> Option<Kind> {
     Some(found)
 }
 
-const WEEKDAYS: [(&str, &str, &str); 7] = [
+/// In English and in German, and the abbreviation.
+pub(super) const WEEKDAYS: [(&str, &str, &str); 7] = [
     ("sunday", "sonntag", "sun"),
     ("monday", "montag", "mon"),
     ("tuesday", "dienstag", "tue"),
@@ -72,15 +73,6 @@ fn weekday(word: &str) -> Option<Kind> {
         "sonnabends" => of(6, true, false),
         _ => None,
     }
-}
-
-/// "freitagabend" and "montagmorgens": a weekday and a part of the day in one word.
-pub(in super::super) fn split_compound(word: &str) -> Option<(&str, &str)> {
-    let (german, _) =
-        WEEKDAYS.iter().find_map(|(_, german, _)| word.strip_prefix(german).map(|rest| (german, rest)))?;
-    let rest = &word[german.len()..];
-    let known = rest == "morgen" || matches!(kind_of(rest), Kind::Part { .. });
-    (rest != "s" && known).then_some((&word[..german.len()], rest))
 }
 
 fn month(word: &str) -> Option<u8> {

@@ -2,10 +2,13 @@
 
 use tokio::sync::mpsc;
 
-use super::{BATCH_BYTES, BATCH_ROWS};
 use crate::StoreError;
 use crate::row::Row;
 use crate::value::Value;
+
+/// Rows that are handed over at once, and their bytes.
+const BATCH_ROWS: usize = 64;
+const BATCH_BYTES: usize = 256 * 1024;
 
 /// Rows on their way from the thread that reads them.
 pub(super) struct Batch {

@@ -38,8 +38,6 @@ const IDLE: Duration = Duration::from_secs(30);
 const STATEMENTS: usize = 128;
 /// Its cache stays small, nothing is mapped.
 const SETTINGS: &str = "PRAGMA cache_size = -512; PRAGMA mmap_size = 0; PRAGMA query_only = ON;";
-/// What a statement may take from whoever else is waiting for the thread.
-const INLINE: Duration = Duration::from_millis(1);
 /// Steps of SQLite's machine between two looks at the clock: some ten microseconds.
 const STEPS_A_LOOK: i32 = 500;
 /// Nothing takes that long but waiting for the disk.
@@ -51,9 +49,7 @@ const YIELD_AFTER: Duration = Duration::from_millis(2);
 /// Statements of which is known that they take long, and after how many times one may show that it no longer does.
 const LONG_ONES: usize = 256;
 const LONG_TIMES: u32 = 64;
-/// Rows of a stream that are handed over at once, and how many such batches may wait.
-const BATCH_ROWS: usize = 64;
-const BATCH_BYTES: usize = 256 * 1024;
+/// Batches of a stream that may wait.
 const BATCHES: usize = 2;
 
 #[derive(Debug)]
@@ -315,7 +311,7 @@ impl Reader {
         let asked = spawn_blocking(move || {
             let connection = &held.open.connection;
             let answer = connection
-                .busy_timeout(super::BUSY_TIMEOUT)
+                .busy_timeout(direct::BUSY_TIMEOUT)
                 .map_err(StoreError::from)
                 .and_then(|()| ask(connection, &sql.0, &values));
             let calm = connection.busy_timeout(Duration::ZERO);

@@ -1,9 +1,10 @@
 //! How long a statement may hold the thread that asked it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::INLINE;
+/// What a statement may take from whoever else is waiting for the thread.
+const INLINE: Duration = Duration::from_millis(1);
 
 /// How long a statement may hold the thread that it runs on.
 #[derive(Debug)]
