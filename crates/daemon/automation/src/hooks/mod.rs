@@ -59,7 +59,7 @@ mod worker;
 use std::sync::Arc;
 
 use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
-use agentd_core::runtime::{Family, MetricList, Sample};
+use agentd_core::runtime::{Family, MetricList, PurgeWorker, Sample};
 use agentd_engine::engine::TurnParts;
 
 use worker::{DeliverHooks, ExecuteHooks, PurgeHooks, ReadEvents};
@@ -82,7 +82,7 @@ impl Hooks {
                 Box::new(ReadEvents::new(self.clone())),
                 Box::new(DeliverHooks::new(self.clone())),
                 Box::new(ExecuteHooks(self.clone())),
-                Box::new(PurgeHooks::new(self.clone())),
+                Box::new(PurgeWorker(PurgeHooks::new(self.clone()))),
             ],
             metrics: self.metrics(),
             portable: Vec::new(),

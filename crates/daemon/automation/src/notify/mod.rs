@@ -47,9 +47,9 @@ mod worker;
 use std::sync::Arc;
 
 use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
-use agentd_core::runtime::{MetricList, QueueWorker};
+use agentd_core::runtime::{MetricList, PurgeWorker, QueueWorker};
 
-use worker::{DeliverNotifications, PurgeNotifications};
+use worker::DeliverNotifications;
 
 pub use email::EmailError;
 pub use error::NotifyError;
@@ -69,7 +69,7 @@ impl Notify {
         DomainParts {
             workers: vec![
                 Box::new(QueueWorker(DeliverNotifications(self.clone()))),
-                Box::new(PurgeNotifications(self.clone())),
+                Box::new(PurgeWorker(self.clone())),
             ],
             metrics: MetricList::default(),
             portable: Vec::new(),

@@ -3,13 +3,10 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use agentd_base::Timestamp;
 use agentd_core::runtime::{
-    AppContext, HandlesItems, ItemFailure, NextDue, Retention, WorkQueue, Worker, WorkerError, WorkerReport,
+    AppContext, HandlesItems, ItemFailure, PurgesData, Retention, WorkQueue, WorkerError, WorkerReport,
 };
 use agentd_store::{ItemStatus, Lease, StoreError, Tx};
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use serde::Deserialize;
 
 use super::enqueue::add_item;
@@ -128,47 +125,20 @@ async fn record(
     Ok(())
 }
 
-/// Forgets what ended long ago, and finds messages whose last attempt ended with the daemon that
-/// made it.
-#[derive(Debug)]
-pub(super) struct PurgeNotifications(pub Notify);
-
 const BATCH: u32 = 100;
 /// Longer than a message can be on its way.
 const STALE: Duration = Duration::from_secs(5 * 60);
 const LAST_ATTEMPT_LOST: &str =
     "the daemon ended during the last attempt, so nobody knows whether it arrived; retry it if it did not";
 
-impl Worker for PurgeNotifications {
-    fn name(&self) -> &'static str {
-        "notify.purge"
-    }
+/// Deletes what ended long ago, and settles messages whose last attempt ended with the daemon that made it.
+impl PurgesData for Notify {
+    const WORKER: &'static str = "notify.purge";
+    const DESCRIPTION: &'static str = "Deletes old notifications.";
+    const RETENTION: &'static [Retention] = &[Retention { what: "Notifications", kept: KEPT }];
 
-    fn description(&self) -> &'static str {
-        "Deletes old notifications."
-    }
-
-    fn retention(&self) -> &'static [Retention] {
-        &[Retention { what: "Notifications", kept: KEPT }]
-    }
-
-    fn interval(&self) -> Duration {
-        Duration::from_secs(60)
-    }
-
-    fn idle_until(&self) -> Option<Timestamp> {
-        // What is too old can wait.
-        Some(NextDue::NEVER)
-    }
-
-    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
-        self.run().boxed()
-    }
-}
-
-impl PurgeNotifications {
-    async fn run(&self) -> Result<WorkerReport, WorkerError> {
-        let context = self.0.context();
+    async fn purge_batch(&self) -> Result<WorkerReport, WorkerError> {
+        let context = self.context();
         let now = context.clock.now();
         let mut settled = 0;
         let mut read = context.db.read().await?;

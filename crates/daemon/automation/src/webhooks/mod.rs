@@ -46,7 +46,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
-use agentd_core::runtime::{Family, MetricList, QueueWorker, Sample};
+use agentd_core::runtime::{Family, MetricList, PurgeWorker, QueueWorker, Sample};
 use agentd_engine::engine::TurnParts;
 
 use worker::{PurgeDeliveries, StartTurns};
@@ -64,7 +64,10 @@ impl Webhooks {
     #[must_use]
     pub fn parts(&self) -> (DomainParts, TurnParts) {
         let domain = DomainParts {
-            workers: vec![Box::new(QueueWorker(StartTurns(self.clone()))), Box::new(PurgeDeliveries(self.clone()))],
+            workers: vec![
+                Box::new(QueueWorker(StartTurns(self.clone()))),
+                Box::new(PurgeWorker(PurgeDeliveries(self.clone()))),
+            ],
             metrics: self.metrics(),
             portable: Vec::new(),
             finders: Vec::new(),

@@ -3,15 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_base::{Backoff, Timestamp};
+use agentd_base::Backoff;
 use agentd_core::runtime::{
-    AppContext, HandlesItems, ItemFailure, NextDue, Retention, WorkQueue, Worker, WorkerError, WorkerReport,
+    AppContext, HandlesItems, ItemFailure, PurgesData, Retention, WorkQueue, WorkerError, WorkerReport,
 };
 use agentd_engine::agents::Agent;
 use agentd_engine::engine::{Origin, OriginKind, SessionId, Sources, StartTurn, ToolUse};
 use agentd_store::{ItemStatus, Lease, StoreError, Tx};
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use tokio::sync::Notify;
 
@@ -152,44 +150,23 @@ const ROWS_A_BATCH: u32 = 500;
 #[derive(Debug)]
 pub(crate) struct PurgeDeliveries(pub Webhooks);
 
-impl Worker for PurgeDeliveries {
-    fn name(&self) -> &'static str {
-        "webhooks.purge"
-    }
-
-    fn description(&self) -> &'static str {
-        "Deletes old webhook deliveries."
-    }
-
-    fn retention(&self) -> &'static [Retention] {
-        &[Retention { what: "Webhook deliveries", kept: KEPT }]
-    }
-
-    fn interval(&self) -> Duration {
-        Duration::from_secs(60)
-    }
+impl PurgesData for PurgeDeliveries {
+    const WORKER: &'static str = "webhooks.purge";
+    const DESCRIPTION: &'static str = "Deletes old webhook deliveries.";
+    const RETENTION: &'static [Retention] = &[Retention { what: "Webhook deliveries", kept: KEPT }];
 
     fn wake(&self) -> Option<Arc<Notify>> {
         Some(self.0.purge_wake())
     }
 
-    fn idle_until(&self) -> Option<Timestamp> {
-        // A deletion wakes the worker through its write; expired rows can wait.
-        Some(NextDue::NEVER)
-    }
-
-    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
-        self.run().boxed()
-    }
-}
-
-impl PurgeDeliveries {
-    async fn run(&self) -> Result<WorkerReport, WorkerError> {
+    async fn purge_batch(&self) -> Result<WorkerReport, WorkerError> {
         let old = self.purge_old().await?.and(self.purge_surplus().await?);
         let deleted = self.purge_deleted().await?;
         Ok(old.and(deleted).and(self.purge_messages().await?).and(self.purge_items().await?))
     }
+}
 
+impl PurgeDeliveries {
     async fn purge_old(&self) -> Result<WorkerReport, WorkerError> {
         let context = self.0.context();
         let before = context.clock.now() - KEPT;

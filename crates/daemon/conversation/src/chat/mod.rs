@@ -28,7 +28,7 @@ mod title;
 use std::sync::Arc;
 
 use agentd_core::parts::DomainParts;
-use agentd_core::runtime::MetricList;
+use agentd_core::runtime::{MetricList, PurgeWorker};
 use agentd_engine::engine::TurnParts;
 
 use purge::PurgeConversations;
@@ -43,7 +43,7 @@ impl Chat {
     #[must_use]
     pub fn parts(&self) -> (DomainParts, TurnParts) {
         let domain = DomainParts {
-            workers: vec![Box::new(PurgeConversations(self.clone()))],
+            workers: vec![Box::new(PurgeWorker(PurgeConversations(self.clone())))],
             metrics: MetricList::default(),
             portable: Vec::new(),
             finders: Vec::new(),

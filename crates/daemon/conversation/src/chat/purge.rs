@@ -4,12 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_base::Timestamp;
-use agentd_core::runtime::{NextDue, Worker, WorkerError, WorkerReport};
+use agentd_core::runtime::{PurgesData, WorkerError, WorkerReport};
 use agentd_engine::engine::{find_running_in_conversation, forget_sessions};
 use agentd_store::{StoreError, Tx};
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
 use super::service::Chat;
@@ -22,39 +19,22 @@ const CONVERSATIONS_A_BATCH: u32 = 20;
 #[derive(Debug)]
 pub(super) struct PurgeConversations(pub Chat);
 
-impl Worker for PurgeConversations {
-    fn name(&self) -> &'static str {
-        "chat.purge"
-    }
-
-    fn description(&self) -> &'static str {
-        "Deletes the messages of deleted conversations."
-    }
-
-    fn interval(&self) -> Duration {
-        Duration::from_secs(30)
-    }
+impl PurgesData for PurgeConversations {
+    const WORKER: &'static str = "chat.purge";
+    const DESCRIPTION: &'static str = "Deletes the messages of deleted conversations.";
+    const INTERVAL: Duration = Duration::from_secs(30);
 
     fn wake(&self) -> Option<Arc<Notify>> {
         Some(self.0.purge_wake())
     }
 
-    fn idle_until(&self) -> Option<Timestamp> {
-        // Deletions are written, and so are ends of replies.
-        Some(NextDue::NEVER)
-    }
-
-    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
-        self.run().boxed()
+    async fn purge_batch(&self) -> Result<WorkerReport, WorkerError> {
+        let purged = self.purge_hidden().await? + self.purge_cuts().await?;
+        Ok(WorkerReport::more(purged))
     }
 }
 
 impl PurgeConversations {
-    async fn run(&self) -> Result<WorkerReport, WorkerError> {
-        let purged = self.purge_hidden().await? + self.purge_cuts().await?;
-        Ok(WorkerReport { items: purged, has_more: purged > 0 })
-    }
-
     /// Looks past those whose reply has not ended yet: they must not hold up the others.
     async fn purge_hidden(&self) -> Result<u64, WorkerError> {
         let db = &self.0.context().db;

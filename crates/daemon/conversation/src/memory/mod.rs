@@ -38,11 +38,11 @@ mod worker;
 use std::sync::Arc;
 
 use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
-use agentd_core::runtime::MetricList;
+use agentd_core::runtime::{MetricList, PurgeWorker};
 use agentd_engine::engine::TurnParts;
 
 use worker::{
-    ConsolidateConversations, EmbedEpisodes, ExtractEntities, FlushIndex, ForgetEpisodes, PruneChanges,
+    ConsolidateConversations, EmbedEpisodes, ExtractEntities, FlushIndex, ForgetEpisodes, OldChanges,
     RememberConversations, WarmIndex, WriteRecalls,
 };
 
@@ -64,7 +64,7 @@ impl Memory {
                 Box::new(WarmIndex(self.clone())),
                 Box::new(FlushIndex(self.clone())),
                 Box::new(EmbedEpisodes::new(self.clone())),
-                Box::new(PruneChanges(self.clone())),
+                Box::new(PurgeWorker(OldChanges(self.clone()))),
                 Box::new(WriteRecalls(self.clone())),
                 Box::new(RememberConversations(self.clone())),
                 Box::new(ConsolidateConversations(self.clone())),

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_core::runtime::{NextDue, Retention, Worker, WorkerError, WorkerReport};
+use agentd_core::runtime::{NextDue, PurgesData, Retention, Worker, WorkerError, WorkerReport};
 use agentd_inference::LocalErrorCode;
-use agentd_store::{ChangeLog, Tx};
+use agentd_store::Tx;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
@@ -82,36 +82,21 @@ impl Worker for WarmIndex {
 const CHANGES_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const PRUNED_AT_ONCE: u32 = 1_000;
 
-/// Forgets changes that every index should have followed by now.
+/// Changes that every index should have followed by now.
 #[derive(Debug)]
-pub(super) struct PruneChanges(pub Memory);
+pub(super) struct OldChanges(pub Memory);
 
-impl Worker for PruneChanges {
-    fn name(&self) -> &'static str {
-        "memory.prune_changes"
-    }
+impl PurgesData for OldChanges {
+    const WORKER: &'static str = "memory.prune_changes";
+    const DESCRIPTION: &'static str = "Deletes old change records of memory.";
+    const RETENTION: &'static [Retention] = &[Retention { what: "Change records of memory", kept: CHANGES_KEPT }];
+    const INTERVAL: Duration = Duration::from_secs(60 * 60);
 
-    fn description(&self) -> &'static str {
-        "Deletes old change records of memory."
-    }
-
-    fn retention(&self) -> &'static [Retention] {
-        &[Retention { what: "Change records of memory", kept: CHANGES_KEPT }]
-    }
-
-    fn interval(&self) -> Duration {
-        Duration::from_secs(60 * 60)
-    }
-
-    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
-        async {
-            let log: ChangeLog = EPISODES;
-            let context = self.0.context();
-            let before = context.clock.now() - CHANGES_KEPT;
-            let prune = async move |tx: &mut Tx| tx.prune_changes(log, before, PRUNED_AT_ONCE).await;
-            Ok(WorkerReport::batch(context.db.write(prune).await?, PRUNED_AT_ONCE))
-        }
-        .boxed()
+    async fn purge_batch(&self) -> Result<WorkerReport, WorkerError> {
+        let context = self.0.context();
+        let before = context.clock.now() - CHANGES_KEPT;
+        let prune = async move |tx: &mut Tx| tx.prune_changes(EPISODES, before, PRUNED_AT_ONCE).await;
+        Ok(WorkerReport::batch(context.db.write(prune).await?, PRUNED_AT_ONCE))
     }
 }
 

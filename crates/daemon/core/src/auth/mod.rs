@@ -33,8 +33,8 @@ mod store;
 mod worker;
 
 use crate::parts::DomainParts;
-use crate::runtime::{Family, MetricList, Sample};
-use worker::{CredentialUseWriter, LoginPurge};
+use crate::runtime::{Family, MetricList, PurgeWorker, Sample};
+use worker::CredentialUseWriter;
 
 pub use error::AuthError;
 pub use model::Network;
@@ -50,7 +50,7 @@ impl Auth {
     #[must_use]
     pub fn parts(&self) -> DomainParts {
         DomainParts {
-            workers: vec![Box::new(CredentialUseWriter(self.clone())), Box::new(LoginPurge(self.clone()))],
+            workers: vec![Box::new(CredentialUseWriter(self.clone())), Box::new(PurgeWorker(self.clone()))],
             metrics: self.metrics(),
             portable: Vec::new(),
             finders: Vec::new(),

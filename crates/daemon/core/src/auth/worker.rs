@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 
 use super::service::Auth;
 use super::store;
-use crate::runtime::{NextDue, Worker, WorkerError, WorkerReport};
+use crate::runtime::{NextDue, PurgesData, Worker, WorkerError, WorkerReport};
 
 /// Writes the noted uses of credentials, off the path of the requests that used them.
 #[derive(Debug, Clone)]
@@ -45,46 +45,26 @@ const BATCH: u32 = 500;
 /// Failed logins beyond this many are forgotten, the oldest first.
 const MOST_FAILURES: u32 = 50_000;
 
-/// Deletes expired sessions and tickets, and failed logins that count no more. Needs no lease:
-/// deleting twice is deleting once.
-#[derive(Debug, Clone)]
-pub(super) struct LoginPurge(pub Auth);
+/// Expired sessions and tickets, and failed logins that count no more.
+impl PurgesData for Auth {
+    const WORKER: &'static str = "login purge";
+    const DESCRIPTION: &'static str = "Deletes expired sessions, tickets and login attempts.";
 
-impl Worker for LoginPurge {
-    fn name(&self) -> &'static str {
-        "login purge"
-    }
-
-    fn description(&self) -> &'static str {
-        "Deletes expired sessions, tickets and login attempts."
-    }
-
-    fn interval(&self) -> Duration {
-        Duration::from_secs(60)
-    }
-
-    fn idle_until(&self) -> Option<Timestamp> {
-        // What has expired is refused, whether or not it is still there.
-        Some(NextDue::NEVER)
-    }
-
-    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
-        Box::pin(async move {
-            let context = self.0.context();
-            let forget_before = context.clock.now() - self.0.login_policy().window;
-            if !store::has_expired(&mut context.db.read().await?, forget_before, MOST_FAILURES).await? {
-                return Ok(WorkerReport::IDLE);
-            }
-            let work = async move |tx: &mut Tx| {
-                let counts = [
-                    store::sessions::delete_expired(tx, BATCH).await?,
-                    store::tickets::delete_expired(tx, BATCH).await?,
-                    store::failures::delete_older(tx, forget_before, BATCH).await?,
-                    store::failures::delete_surplus(tx, MOST_FAILURES, BATCH).await?,
-                ];
-                Ok::<_, agentd_store::StoreError>(WorkerReport::batches(&counts, BATCH))
-            };
-            Ok(context.db.write_relaxed(work).await?)
-        })
+    async fn purge_batch(&self) -> Result<WorkerReport, WorkerError> {
+        let context = self.context();
+        let forget_before = context.clock.now() - self.login_policy().window;
+        if !store::has_expired(&mut context.db.read().await?, forget_before, MOST_FAILURES).await? {
+            return Ok(WorkerReport::IDLE);
+        }
+        let work = async move |tx: &mut Tx| {
+            let counts = [
+                store::sessions::delete_expired(tx, BATCH).await?,
+                store::tickets::delete_expired(tx, BATCH).await?,
+                store::failures::delete_older(tx, forget_before, BATCH).await?,
+                store::failures::delete_surplus(tx, MOST_FAILURES, BATCH).await?,
+            ];
+            Ok::<_, agentd_store::StoreError>(WorkerReport::batches(&counts, BATCH))
+        };
+        Ok(context.db.write_relaxed(work).await?)
     }
 }

@@ -10,7 +10,8 @@ use futures_util::future::LocalBoxFuture;
 use super::backlog::{CountEvents, EventBacklog};
 use super::data_dir::DataDir;
 use super::metrics::{Family, MetricList, Sample};
-use super::purge::{PruneEvents, PurgeAnswers};
+use super::purge::{ReadEvents, StoredAnswers};
+use super::purge_worker::PurgeWorker;
 use super::report::{WorkerRecord, WorkerRecords};
 use super::supervise::TaskPanics;
 use super::worker::Worker;
@@ -38,8 +39,8 @@ impl Base {
     #[must_use]
     pub fn workers(&self) -> Vec<Box<dyn Worker>> {
         vec![
-            Box::new(PurgeAnswers(self.db.clone())),
-            Box::new(PruneEvents(self.db.clone())),
+            Box::new(PurgeWorker(StoredAnswers(self.db.clone()))),
+            Box::new(PurgeWorker(ReadEvents(self.db.clone()))),
             Box::new(CountEvents::new(self.db.clone(), self.backlog.clone())),
         ]
     }

@@ -249,19 +249,6 @@ impl std::fmt::Debug for Registry {
 }
 
 impl Registry {
-    /// A registry of nothing but the sections of this folder.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-            .with::<super::ProfileSettings>()
-            .with::<super::InterfaceSettings>()
-            .with::<super::SecuritySettings>()
-            .with::<super::AgentSettings>()
-            .with::<super::StrategySettings>()
-            .with::<super::ProactiveSettings>()
-            .with::<super::EmailSettings>()
-    }
-
     /// Adds the section of a domain. One that is there already stays as it is.
     #[must_use]
     pub fn with<S: Section>(mut self) -> Self {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use agentd_base::{Entropy, Secret};
 
-use super::VaultError;
+use super::error::VaultError;
 use super::seal::Key;
 use crate::runtime::open_trusted;
 

@@ -25,7 +25,7 @@ mod worker;
 use std::sync::Arc;
 
 use agentd_core::parts::DomainParts;
-use agentd_core::runtime::MetricList;
+use agentd_core::runtime::{MetricList, PurgeWorker};
 
 use worker::PurgeAgents;
 
@@ -41,7 +41,7 @@ impl Agents {
     #[must_use]
     pub fn parts(&self) -> DomainParts {
         DomainParts {
-            workers: vec![Box::new(PurgeAgents::new(self.clone()))],
+            workers: vec![Box::new(PurgeWorker(PurgeAgents::new(self.clone())))],
             metrics: MetricList::default(),
             portable: Vec::new(),
             finders: vec![Arc::new(self.clone())],

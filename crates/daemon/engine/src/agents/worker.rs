@@ -4,10 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::{Backoff, Timestamp};
-use agentd_core::runtime::{NextDue, Worker, WorkerError, WorkerReport};
+use agentd_core::runtime::{NextDue, PurgesData, WorkerError, WorkerReport};
 use agentd_store::{ItemStatus, Lease, Tx};
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
 use super::model::Purge;
@@ -37,18 +35,9 @@ impl PurgeAgents {
     }
 }
 
-impl Worker for PurgeAgents {
-    fn name(&self) -> &'static str {
-        "agents.purge"
-    }
-
-    fn description(&self) -> &'static str {
-        "Deletes the rows and files of deleted agents."
-    }
-
-    fn interval(&self) -> Duration {
-        Duration::from_secs(60)
-    }
+impl PurgesData for PurgeAgents {
+    const WORKER: &'static str = "agents.purge";
+    const DESCRIPTION: &'static str = "Deletes the rows and files of deleted agents.";
 
     fn wake(&self) -> Option<Arc<Notify>> {
         Some(self.agents.purge_wake())
@@ -58,13 +47,7 @@ impl Worker for PurgeAgents {
         Some(self.next_due.at())
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
-        self.run().boxed()
-    }
-}
-
-impl PurgeAgents {
-    async fn run(&self) -> Result<WorkerReport, WorkerError> {
+    async fn purge_batch(&self) -> Result<WorkerReport, WorkerError> {
         let context = self.agents.context();
         let due = context.db.read().await?.next_due(PURGE_QUEUE).await?;
         self.next_due.note(due);
@@ -83,7 +66,9 @@ impl PurgeAgents {
             }
         }
     }
+}
 
+impl PurgeAgents {
     async fn purge(&self, lease: &Lease) -> Result<(), WorkerError> {
         let context = self.agents.context();
         let Purge { agent_id, svc_name } = lease.payload()?;

@@ -20,9 +20,7 @@ mod store;
 mod worker;
 
 use agentd_core::parts::DomainParts;
-use agentd_core::runtime::MetricList;
-
-use worker::PurgeProjects;
+use agentd_core::runtime::{MetricList, PurgeWorker};
 
 pub use error::ProjectError;
 pub use model::{Project, ProjectChange, ProjectId, ProjectStatus};
@@ -35,7 +33,7 @@ impl Projects {
     #[must_use]
     pub fn parts(&self) -> DomainParts {
         DomainParts {
-            workers: vec![Box::new(PurgeProjects(self.clone()))],
+            workers: vec![Box::new(PurgeWorker(self.clone()))],
             metrics: MetricList::default(),
             portable: Vec::new(),
             finders: Vec::new(),

@@ -46,10 +46,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
-use agentd_core::runtime::{Family, MetricList, QueueWorker, Sample};
+use agentd_core::runtime::{Family, MetricList, PurgeWorker, QueueWorker, Sample};
 use agentd_engine::engine::TurnParts;
 
-use worker::{KeepConnections, PurgeMessages, ReportProgress, RequestApprovals, StartTurns};
+use worker::{KeepConnections, ReportProgress, RequestApprovals, StartTurns};
 
 pub use error::ChannelError;
 pub use model::{
@@ -74,7 +74,7 @@ impl Channels {
                 Box::new(RequestApprovals(self.clone())),
                 Box::new(ReportProgress(self.clone())),
                 Box::new(KeepConnections(self.clone())),
-                Box::new(PurgeMessages(self.clone())),
+                Box::new(PurgeWorker(self.clone())),
             ],
             metrics: self.metrics(),
             portable: Vec::new(),

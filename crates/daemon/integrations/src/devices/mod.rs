@@ -35,10 +35,8 @@ mod worker;
 use std::sync::Arc;
 
 use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
-use agentd_core::runtime::{Family, MetricList, Sample};
+use agentd_core::runtime::{Family, MetricList, PurgeWorker, Sample};
 use agentd_engine::engine::TurnParts;
-
-use worker::PurgePairing;
 
 pub use connection::{CallCounts, SocketsClosed};
 pub use error::DeviceError;
@@ -51,7 +49,7 @@ impl Devices {
     #[must_use]
     pub fn parts(&self) -> (DomainParts, TurnParts) {
         let domain = DomainParts {
-            workers: vec![Box::new(PurgePairing(self.clone()))],
+            workers: vec![Box::new(PurgeWorker(self.clone()))],
             metrics: self.metrics(),
             portable: Vec::new(),
             finders: Vec::new(),

@@ -24,9 +24,9 @@ mod store;
 mod worker;
 
 use agentd_core::parts::DomainParts;
-use agentd_core::runtime::{Family, MetricList, Sample};
+use agentd_core::runtime::{Family, MetricList, PurgeWorker, Sample};
 
-use worker::{EvaluateAlerts, PurgeAlerts};
+use worker::EvaluateAlerts;
 
 pub use error::AlertError;
 pub use model::{
@@ -41,7 +41,7 @@ impl Alerts {
     #[must_use]
     pub fn parts(&self) -> DomainParts {
         DomainParts {
-            workers: vec![Box::new(EvaluateAlerts(self.clone())), Box::new(PurgeAlerts(self.clone()))],
+            workers: vec![Box::new(EvaluateAlerts(self.clone())), Box::new(PurgeWorker(self.clone()))],
             metrics: self.metrics(),
             portable: Vec::new(),
             finders: Vec::new(),

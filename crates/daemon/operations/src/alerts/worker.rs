@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_core::runtime::{Retention, Worker, WorkerError, WorkerReport};
+use agentd_core::runtime::{PurgesData, Retention, Worker, WorkerError, WorkerReport};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
@@ -43,27 +43,14 @@ impl Worker for EvaluateAlerts {
     }
 }
 
-#[derive(Debug)]
-pub(super) struct PurgeAlerts(pub(super) Alerts);
+impl PurgesData for Alerts {
+    const WORKER: &'static str = "alerts.purge";
+    const DESCRIPTION: &'static str = "Deletes old firings of alerts.";
+    const RETENTION: &'static [Retention] =
+        &[Retention { what: "Firings of alerts, the newest 1,000 at most", kept: FIRINGS_ARE_KEPT_FOR }];
+    const INTERVAL: Duration = Duration::from_secs(600);
 
-impl Worker for PurgeAlerts {
-    fn name(&self) -> &'static str {
-        "alerts.purge"
-    }
-
-    fn description(&self) -> &'static str {
-        "Deletes old firings of alerts."
-    }
-
-    fn retention(&self) -> &'static [Retention] {
-        &[Retention { what: "Firings of alerts, the newest 1,000 at most", kept: FIRINGS_ARE_KEPT_FOR }]
-    }
-
-    fn interval(&self) -> Duration {
-        Duration::from_secs(600)
-    }
-
-    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
-        async { Ok(WorkerReport::batch(self.0.purge(PURGED_AT_ONCE).await?, PURGED_AT_ONCE)) }.boxed()
+    async fn purge_batch(&self) -> Result<WorkerReport, WorkerError> {
+        Ok(WorkerReport::batch(self.purge(PURGED_AT_ONCE).await?, PURGED_AT_ONCE))
     }
 }

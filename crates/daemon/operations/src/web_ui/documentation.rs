@@ -10,8 +10,7 @@ use bytes::Bytes;
 use flate2::read::GzDecoder;
 use http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, VARY};
 use http::{HeaderMap, StatusCode};
-
-use super::Pages;
+use utoipa::openapi::OpenApi;
 
 const PAGE: &str = include_str!("documentation.html");
 const INITIALIZER: &str = include_str!("documentation.js");
@@ -26,6 +25,13 @@ const FILES: [(&str, &str, &[u8]); 2] = [
     ("swagger-ui.css", "text/css; charset=utf-8", include_bytes!(concat!(env!("OUT_DIR"), "/swagger-ui.css.gz"))),
     ("swagger-ui-bundle.js", SCRIPT, include_bytes!(concat!(env!("OUT_DIR"), "/swagger-ui-bundle.js.gz"))),
 ];
+
+/// State of the pages: how the document is made. It is made when it is first asked for, because
+/// nobody who starts the daemon should wait for it.
+#[derive(Debug, Clone, Copy)]
+pub struct Pages {
+    pub document: fn() -> OpenApi,
+}
 
 /// The OpenAPI document of this daemon.
 #[utoipa::path(

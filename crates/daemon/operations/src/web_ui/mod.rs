@@ -7,15 +7,8 @@ mod documentation;
 mod page;
 
 use agentd_web::{ApiRouter, Routes, routes};
-use utoipa::openapi::OpenApi;
 
-/// State of the pages: how the document is made. It is made when it is first asked for, because
-/// nobody who starts the daemon should wait for it.
-#[derive(Debug, Clone, Copy)]
-pub struct Pages {
-    pub document: fn() -> OpenApi,
-}
-
+pub use documentation::Pages;
 pub use page::page_of;
 
 /// The pages and the document; all public.

@@ -5,10 +5,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_core::runtime::{NextDue, Retention, Worker, WorkerError, WorkerReport};
+use agentd_core::runtime::{NextDue, PurgesData, Retention, WorkerError, WorkerReport};
 use agentd_store::{Durability, StoreError, Tx};
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
 use crate::hooks::error::HookError;
@@ -56,27 +54,16 @@ impl PurgeHooks {
     }
 }
 
-impl Worker for PurgeHooks {
-    fn name(&self) -> &'static str {
-        "hooks.purge"
-    }
-
-    fn description(&self) -> &'static str {
-        "Deletes old deliveries, executions and statistics of hooks."
-    }
-
-    fn retention(&self) -> &'static [Retention] {
-        &[
-            Retention { what: "Delivered hook deliveries", kept: SUCCESS_KEPT },
-            Retention { what: "Hook deliveries that failed for good", kept: DEAD_LETTERS_KEPT },
-            Retention { what: "Executions of hooks", kept: EXECUTIONS_KEPT },
-            Retention { what: "Statistics of hooks", kept: FIGURES_KEPT },
-        ]
-    }
-
-    fn interval(&self) -> Duration {
-        Duration::from_secs(3)
-    }
+impl PurgesData for PurgeHooks {
+    const WORKER: &'static str = "hooks.purge";
+    const DESCRIPTION: &'static str = "Deletes old deliveries, executions and statistics of hooks.";
+    const RETENTION: &'static [Retention] = &[
+        Retention { what: "Delivered hook deliveries", kept: SUCCESS_KEPT },
+        Retention { what: "Hook deliveries that failed for good", kept: DEAD_LETTERS_KEPT },
+        Retention { what: "Executions of hooks", kept: EXECUTIONS_KEPT },
+        Retention { what: "Statistics of hooks", kept: FIGURES_KEPT },
+    ];
+    const INTERVAL: Duration = Duration::from_secs(3);
 
     fn idle_until(&self) -> Option<Timestamp> {
         let round = self.round.lock();
@@ -85,13 +72,7 @@ impl Worker for PurgeHooks {
         Some(round.next_expiry.map_or(next_at, |expiry| expiry.min(next_at)))
     }
 
-    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
-        async { Ok(self.run().await?) }.boxed()
-    }
-}
-
-impl PurgeHooks {
-    async fn run(&self) -> Result<WorkerReport, HookError> {
+    async fn purge_batch(&self) -> Result<WorkerReport, WorkerError> {
         let db = self.hooks.db();
         let now = self.hooks.context().clock.now();
         let expiry = deliveries::next_expiry(&mut db.read().await?).await?;
@@ -119,7 +100,9 @@ impl PurgeHooks {
         }
         Ok(WorkerReport { items: released + purged, has_more: true })
     }
+}
 
+impl PurgeHooks {
     async fn begin_round(&self, now: Timestamp) -> Result<(), HookError> {
         let forget = async move |tx: &mut Tx| figures::delete_figures(tx, now - FIGURES_KEPT, BATCH).await;
         self.hooks.db().write_locking(Durability::Relaxed, forget).await?;

@@ -1,5 +1,7 @@
 //! API keys: made, listed, rotated, revoked.
 
+use std::path::Path;
+
 use agentd_base::Secret;
 use agentd_store::{Recorder, Tx};
 use agentd_web::Caller;
@@ -9,9 +11,11 @@ use crate::auth::error::AuthError;
 use crate::auth::model::{ApiKey, IssuedKey, KeyId, NewKey, check_bootstrap_key};
 use crate::auth::store;
 use crate::auth::store::bootstrap::Claim;
+use crate::runtime::read_trusted;
 
 /// More keys than this are a mistake of some script.
 const MOST_KEYS: i64 = 1000;
+const MAX_KEY_FILE_BYTES: u64 = 4096;
 
 impl Auth {
     /// Makes a key. The first one ends bootstrap; an anonymous caller can make only that.
@@ -72,16 +76,21 @@ impl Auth {
         IssuedKey { id: KeyId::generate(&context.ids), name: new.name.clone(), key, created_at: context.clock.now() }
     }
 
-    /// Makes a key that somebody else chose the first one; `false` when one was made before.
+    /// Stores the key in a file as the first key, unless there has been a key before. The file is read only if
+    /// there has been none. Returns whether it stored the key.
     ///
     /// # Errors
-    /// `BadBootstrapKey`, or the store's.
-    pub async fn adopt_bootstrap_key(&self, key: &Secret) -> Result<bool, AuthError> {
-        if !check_bootstrap_key(key) {
+    /// The file cannot be read, or its key has the wrong form; the daemon must then not start.
+    pub async fn adopt_bootstrap_key_file(&self, path: &Path) -> Result<bool, AuthError> {
+        if !self.bootstrap_state().await?.bootstrap_mode {
+            return Ok(false);
+        }
+        let key = Secret::new(read_trusted(path, MAX_KEY_FILE_BYTES)?.trim().to_owned());
+        if !check_bootstrap_key(&key) {
             return Err(AuthError::BadBootstrapKey);
         }
         let new = NewKey::named("bootstrap");
-        let issued = self.issue(&new, key.clone());
+        let issued = self.issue(&new, key);
         self.0
             .context
             .db

@@ -10,18 +10,16 @@ mod tickets;
 mod turns;
 mod uses;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_base::Secret;
 use agentd_store::{Read, Snapshot, Topic};
 use agentd_web::{Caller, CallerKind};
 
 use super::error::AuthError;
 use super::model::{AnonymousAccess, BootstrapState, By, LoginPolicy};
 use super::store;
-use crate::runtime::{AppContext, read_trusted};
+use crate::runtime::AppContext;
 use crate::settings::Settings;
 use cache::CredentialCache;
 use passwords::Passwords;
@@ -33,8 +31,6 @@ pub const CREDENTIALS: Topic = Topic::new("credentials");
 
 /// How old the state of bootstrap may be that strangers are told.
 const ANONYMOUS_STATE_AGE: Duration = Duration::from_secs(1);
-
-const MAX_KEY_FILE_BYTES: u64 = 4096;
 
 /// How the process was started.
 #[derive(Debug, Clone)]
@@ -124,19 +120,6 @@ impl Auth {
     /// The database is away.
     pub async fn active_sessions(&self) -> Result<i64, AuthError> {
         Ok(store::sessions::count_sessions(&mut self.0.context.db.read().await?).await?)
-    }
-
-    /// Makes the key that a file holds the first one, if no key was ever made; `true` when it did.
-    /// The file is not even looked at otherwise.
-    ///
-    /// # Errors
-    /// The file cannot be read, or holds no key of our form; the daemon must then not start.
-    pub async fn adopt_bootstrap_key_file(&self, path: &Path) -> Result<bool, AuthError> {
-        if !self.bootstrap_state().await?.bootstrap_mode {
-            return Ok(false);
-        }
-        let text = read_trusted(path, MAX_KEY_FILE_BYTES)?;
-        self.adopt_bootstrap_key(&Secret::new(text.trim().to_owned())).await
     }
 
     pub(super) fn uses(&self) -> &Arc<CredentialUses> {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use agentd_base::Timestamp;
 use agentd_store::{StoreError, Tx};
 
-use super::Rollups;
+use super::{Rollups, Unstored};
 use crate::rollups::period::Period;
 use crate::rollups::store::{self, LatencyRow, MINUTE};
 use crate::runtime::{Recorded, Series};
@@ -22,17 +22,6 @@ pub struct LatencyBucket {
     pub errors: u64,
     /// As [`Latency::to_bytes`](crate::runtime::Latency::to_bytes) makes it: a period may have thousands.
     pub histogram: Vec<u8>,
-}
-
-/// Recorded in memory and not stored yet.
-#[derive(Debug, Default)]
-pub(super) struct Unstored {
-    /// The minute in which the recording began that is under way.
-    minute: Option<i64>,
-    /// Taken from the recorder, while the database is away.
-    rows: Vec<(LatencyRow, u64)>,
-    /// Counts what was taken and what was stored.
-    moves: u64,
 }
 
 impl Rollups {

@@ -12,13 +12,23 @@ use parking_lot::Mutex;
 
 use super::counter::Counter;
 use super::period::{Period, Zoned};
-use super::store::{self, UsageDimension};
+use super::store::{self, LatencyRow, UsageDimension};
 use crate::runtime::{AppContext, Recorder};
 use crate::settings::Settings;
 pub use measured::LatencyBucket;
-use measured::Unstored;
 
 pub use super::store::UsageSum;
+
+/// Recorded in memory and not stored yet.
+#[derive(Debug, Default)]
+struct Unstored {
+    /// The minute in which the recording began that is under way.
+    minute: Option<i64>,
+    /// Taken from the recorder, while the database is away.
+    rows: Vec<(LatencyRow, u64)>,
+    /// Counts what was taken and what was stored.
+    moves: u64,
+}
 
 #[derive(Debug)]
 struct Inner {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::source::{Family, MetricSource, Sample, SourceError};
+use super::source::{Family, MetricList, MetricSource, Sample, SourceError};
 
 /// Counts by one label whose values are all known beforehand.
 #[derive(Debug)]
@@ -46,5 +46,12 @@ impl MetricSource for Arc<CountBy> {
         };
         let samples = self.values.iter().zip(&self.counts).map(sample).collect();
         async move { Ok(samples) }.boxed()
+    }
+}
+
+impl MetricList {
+    /// Adds a counter with one label, whose values are all known; the domain keeps the handle.
+    pub fn add_counter(&mut self, counter: &Arc<CountBy>) {
+        self.0.push(Box::new(Arc::clone(counter)));
     }
 }

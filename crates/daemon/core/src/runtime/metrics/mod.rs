@@ -19,11 +19,11 @@ use parking_lot::RwLock;
 use tokio::sync::Mutex;
 
 pub use count::CountBy;
-pub use source::{Family, FamilyKind, MetricSource, Sample, SourceError};
+pub use source::{Family, FamilyKind, MetricList, MetricSource, Sample, SourceError};
 
 use exposition::Exposed;
 use http::HttpMetrics;
-use source::{FunctionSource, Registered};
+use source::Registered;
 
 use super::recorder::Recorder;
 
@@ -35,35 +35,6 @@ const FRESH_FOR: Duration = Duration::from_secs(1);
 #[must_use]
 pub fn is_fresh(then: Timestamp, now: Timestamp) -> bool {
     then <= now && now.since(then) < FRESH_FOR
-}
-
-/// Figures of a domain, which are read when somebody asks for them.
-#[derive(Default)]
-pub struct MetricList(Vec<Box<dyn MetricSource>>);
-
-impl std::fmt::Debug for MetricList {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|source| source.family().name)).finish()
-    }
-}
-
-impl MetricList {
-    /// Adds a figure of `owner` that `read` gets. It must be cheap: the endpoint is public, though asked only once a
-    /// second.
-    pub fn read<T, F, R>(&mut self, family: Family, owner: &T, read: F)
-    where
-        T: Clone + Send + Sync + 'static,
-        F: Fn(T) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<Vec<Sample>, SourceError>> + Send + 'static,
-    {
-        let owner = owner.clone();
-        self.0.push(Box::new(FunctionSource::new(family, move || read(owner.clone()))));
-    }
-
-    /// Adds a counter with one label, whose values are all known; the domain keeps the handle.
-    pub fn add_counter(&mut self, counter: &Arc<CountBy>) {
-        self.0.push(Box::new(Arc::clone(counter)));
-    }
 }
 
 /// What the recorded figures are read from. Cheap to share behind an `Arc`.

@@ -1,8 +1,7 @@
 //! Turns, calls of models and calls of tools, from what the recorder has of them.
 
-use super::MetricList;
 use super::exposition::Exposed;
-use super::source::{Family, Sample};
+use super::source::{Family, MetricList, Sample};
 use crate::runtime::recorder::{HistogramFamily, Recorder, Series};
 
 /// The histograms.

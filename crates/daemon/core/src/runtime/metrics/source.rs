@@ -96,13 +96,13 @@ pub trait MetricSource: Send + Sync {
 }
 
 /// A source from a function.
-pub(super) struct FunctionSource<F> {
+struct FunctionSource<F> {
     family: Family,
     read: F,
 }
 
 impl<F> FunctionSource<F> {
-    pub(super) fn new(family: Family, read: F) -> Self {
+    fn new(family: Family, read: F) -> Self {
         Self { family, read }
     }
 }
@@ -118,6 +118,30 @@ where
 
     fn samples(&self) -> BoxFuture<'_, Result<Vec<Sample>, SourceError>> {
         (self.read)().boxed()
+    }
+}
+
+/// Figures of a domain, which are read when somebody asks for them.
+#[derive(Default)]
+pub struct MetricList(pub(super) Vec<Box<dyn MetricSource>>);
+
+impl std::fmt::Debug for MetricList {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|source| source.family().name)).finish()
+    }
+}
+
+impl MetricList {
+    /// Adds a figure of `owner` that `read` gets. It must be cheap: the endpoint is public, though asked only once a
+    /// second.
+    pub fn read<T, F, R>(&mut self, family: Family, owner: &T, read: F)
+    where
+        T: Clone + Send + Sync + 'static,
+        F: Fn(T) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Vec<Sample>, SourceError>> + Send + 'static,
+    {
+        let owner = owner.clone();
+        self.0.push(Box::new(FunctionSource::new(family, move || read(owner.clone()))));
     }
 }
 

@@ -15,8 +15,13 @@ use rustix::time::{
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::{Worker, nap};
+use super::{Worker, until_due};
 use crate::runtime::report::{LONGEST_REST, WorkerRecords};
+
+/// How long to sleep before looking again: `longest`, but not past the time when something is due.
+pub(super) fn nap(worker: &dyn Worker, now: Timestamp, longest: Duration) -> Duration {
+    worker.idle_until().and_then(|due| until_due(due, now)).map_or(longest, |wait| wait.min(longest))
+}
 
 /// Returns when `worker` is to begin a pass: it found nothing to do at the version `seen` of the database.
 pub(super) async fn rest(worker: &dyn Worker, db: &Db, seen: u64, records: &WorkerRecords) {

@@ -1,9 +1,13 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use agentd_store::{Dialect, OWN_MIGRATIONS, StoreError, Tx, args};
+use agentd_base::Clock;
+use agentd_store::{Db, Dialect, OWN_MIGRATIONS, StoreError, Tx, args};
 use agentd_testing_store::TestDb;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::*;
+use crate::runtime::supervise::TaskPanics;
 
 async fn write_row(db: &Db) {
     let write = async |tx: &mut Tx| {
@@ -130,7 +134,7 @@ async fn nobody_rests_for_ever() {
 /// Nothing to do before a time, which it notes when it runs.
 struct Punctual {
     due: Timestamp,
-    clock: agentd_base::Clock,
+    clock: Clock,
     late_by: tokio::sync::mpsc::UnboundedSender<Duration>,
 }
 

@@ -8,6 +8,8 @@ mod profile;
 mod security;
 mod strategy;
 
+use super::section::Registry;
+
 pub use agent::{AgentSettings, is_provider, provider_names};
 pub use email::{EmailSettings, EmailTls};
 pub use interface::{DateFormat, InterfaceSettings, is_agent_name};
@@ -23,3 +25,18 @@ pub(super) use proactive::ProactivePatch;
 pub(super) use profile::ProfilePatch;
 pub(super) use security::SecurityPatch;
 pub(super) use strategy::StrategyPatch;
+
+impl Registry {
+    /// Creates a registry of these categories.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+            .with::<ProfileSettings>()
+            .with::<InterfaceSettings>()
+            .with::<SecuritySettings>()
+            .with::<AgentSettings>()
+            .with::<StrategySettings>()
+            .with::<ProactiveSettings>()
+            .with::<EmailSettings>()
+    }
+}

@@ -9,9 +9,9 @@ use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, 
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::super::error::SettingsError;
-use super::{Answer, SettingsRoutes};
+use super::categories::{Answer, SettingsRoutes};
 use crate::runtime::record_once;
+use crate::settings::error::SettingsError;
 
 /// What a multipart body weighs beyond the file in it.
 pub(super) const MULTIPART_OVERHEAD: usize = 64 * 1024;

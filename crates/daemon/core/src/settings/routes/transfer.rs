@@ -12,7 +12,7 @@ use utoipa::openapi::schema::ArrayBuilder;
 use utoipa::openapi::{ObjectBuilder, Ref, RefOr, Schema};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
-use super::{AllSettings, Answer, SettingsRoutes};
+use super::categories::{AllSettings, Answer, SettingsRoutes};
 use crate::runtime::record_once;
 use crate::settings::error::SettingsError;
 use crate::settings::safety::{SafetyScope, UnchangedSetting, WeakenedSetting};

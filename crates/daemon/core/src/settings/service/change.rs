@@ -74,6 +74,18 @@ impl Settings {
         SettingsChange { section, change }
     }
 
+    /// A picture of this daemon must be there to be shown.
+    async fn check_avatar(&self, section: &str, change: &mut CheckedChange) {
+        if section != ProfileSettings::NAME {
+            return;
+        }
+        let Some(file) = change.field("avatar_url").and_then(Value::as_str).and_then(avatar::own_file) else { return };
+        if !tokio::fs::try_exists(self.0.data_dir.avatars().join(file)).await.unwrap_or(true) {
+            let message = "names a picture that is not here; upload it with POST /api/settings/avatar".to_owned();
+            change.problems.push(FieldProblem { field: "avatar_url".to_owned(), message });
+        }
+    }
+
     /// What is wrong with a change of a section, whatever is stored.
     pub async fn problems<S: Section>(&self, change: PartialObject) -> Vec<FieldProblem> {
         let SettingsChange { section, change } = self.prepare::<S>(change).await;

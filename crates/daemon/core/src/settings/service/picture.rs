@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use agentd_base::FieldProblem;
 use agentd_store::{Recorder, StoreError, Tx};
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -11,7 +10,7 @@ use super::Settings;
 use super::change::{Origin, SettingsChange, write_all};
 use crate::settings::avatar::{self, PictureKind};
 use crate::settings::error::SettingsError;
-use crate::settings::section::{CheckedChange, Registered, Section};
+use crate::settings::section::Registered;
 use crate::settings::{AVATAR_PATH, ProfileSettings};
 
 impl Settings {
@@ -73,18 +72,6 @@ impl Settings {
             Ok(bytes) => Ok((bytes, kind.media_type())),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(SettingsError::AvatarNotFound),
             Err(error) => Err(SettingsError::AvatarFile(error)),
-        }
-    }
-
-    /// A picture of this daemon must be there to be shown.
-    pub(super) async fn check_avatar(&self, section: &str, change: &mut CheckedChange) {
-        if section != ProfileSettings::NAME {
-            return;
-        }
-        let Some(file) = change.field("avatar_url").and_then(Value::as_str).and_then(avatar::own_file) else { return };
-        if !tokio::fs::try_exists(self.0.data_dir.avatars().join(file)).await.unwrap_or(true) {
-            let message = "names a picture that is not here; upload it with POST /api/settings/avatar".to_owned();
-            change.problems.push(FieldProblem { field: "avatar_url".to_owned(), message });
         }
     }
 }

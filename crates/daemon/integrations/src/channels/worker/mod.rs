@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_core::runtime::{NextDue, Retention, Worker, WorkerError, WorkerReport};
+use agentd_core::runtime::{NextDue, PurgesData, Retention, Worker, WorkerError, WorkerReport};
 use agentd_store::{ItemStatus, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -112,46 +112,29 @@ impl Worker for ReportProgress {
 
 /// Purges expired messages, ended pairing codes and completed queue items, one batch of each kind per call. It needs no
 /// lease because deletion is idempotent.
-#[derive(Debug)]
-pub(super) struct PurgeMessages(pub Channels);
+impl PurgesData for Channels {
+    const WORKER: &'static str = "channels.purge";
+    const DESCRIPTION: &'static str = "Deletes old messages of chat platforms.";
+    const RETENTION: &'static [Retention] = &[Retention { what: "Messages of chat platforms", kept: KEPT }];
+    const INTERVAL: Duration = Duration::from_secs(600);
 
-impl Worker for PurgeMessages {
-    fn name(&self) -> &'static str {
-        "channels.purge"
-    }
-
-    fn description(&self) -> &'static str {
-        "Deletes old messages of chat platforms."
-    }
-
-    fn retention(&self) -> &'static [Retention] {
-        &[Retention { what: "Messages of chat platforms", kept: KEPT }]
-    }
-
-    fn interval(&self) -> Duration {
-        Duration::from_secs(600)
-    }
-
-    fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
-        async {
-            let context = self.0.context();
-            let now = context.clock.now();
-            let mut read = context.db.read().await?;
-            let is_due = store::has_expired(&mut read, now - KEPT).await? || read.queue_stats(QUEUE).await?.done > 0;
-            drop(read);
-            if !is_due {
-                return Ok(WorkerReport::IDLE);
-            }
-            let purge = async move |tx: &mut Tx| {
-                store::delete_expired_pairings(tx, now).await?;
-                let messages = store::purge_messages(tx, now - KEPT, ROWS_A_BATCH).await?;
-                let conversations = store::purge_conversations(tx, ROWS_A_BATCH).await?;
-                let approvals = store::purge_approvals(tx, ROWS_A_BATCH).await?;
-                let items = tx.purge_queue(QUEUE, ItemStatus::Done, now, ROWS_A_BATCH).await?;
-                Ok::<_, StoreError>(messages.max(conversations).max(approvals).max(items))
-            };
-            Ok(WorkerReport::batch(context.db.write_relaxed(purge).await?, ROWS_A_BATCH))
+    async fn purge_batch(&self) -> Result<WorkerReport, WorkerError> {
+        let context = self.context();
+        let now = context.clock.now();
+        let mut read = context.db.read().await?;
+        let is_due = store::has_expired(&mut read, now - KEPT).await? || read.queue_stats(QUEUE).await?.done > 0;
+        drop(read);
+        if !is_due {
+            return Ok(WorkerReport::IDLE);
         }
-        .boxed()
+        let purge = async move |tx: &mut Tx| {
+            store::delete_expired_pairings(tx, now).await?;
+            let messages = store::purge_messages(tx, now - KEPT, ROWS_A_BATCH).await?;
+            let conversations = store::purge_conversations(tx, ROWS_A_BATCH).await?;
+            let approvals = store::purge_approvals(tx, ROWS_A_BATCH).await?;
+            let items = tx.purge_queue(QUEUE, ItemStatus::Done, now, ROWS_A_BATCH).await?;
+            Ok::<_, StoreError>(messages.max(conversations).max(approvals).max(items))
+        };
+        Ok(WorkerReport::batch(context.db.write_relaxed(purge).await?, ROWS_A_BATCH))
     }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub(super) use condition::{CompiledCondition, Figure, Figures};
-pub use life::AlertState;
+pub use life::{AlertState, FiringId};
 pub(super) use life::{Life, NoticeKind, Rule, Truth};
 
 agentd_base::typed_id!(
@@ -20,12 +20,7 @@ agentd_base::typed_id!(
     AlertId,
     "alert"
 );
-agentd_base::typed_id!(
-    /// The id of one time that an alert fired.
-    FiringId,
-    "fire"
-);
-agentd_store::stored_ids!(AlertId, FiringId);
+agentd_store::stored_ids!(AlertId);
 
 pub(super) const MAX_ALERTS: u64 = 2_000;
 const MAX_NAME_CHARACTERS: usize = 200;

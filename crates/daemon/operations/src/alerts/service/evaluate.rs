@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::figures::Needed;
 use super::minutes::Minutes;
-use super::{Alerts, LoadedAlert};
+use super::{Alerts, Evaluated, LoadedAlert};
 use crate::alerts::error::AlertError;
 use crate::alerts::events::{self, EndedBy};
 use crate::alerts::model::{
@@ -31,14 +31,6 @@ const KEPT_FIRINGS: u32 = 1_000;
 /// Notices of a firing that are kept.
 const KEPT_NOTICES: u32 = 100;
 pub(crate) const FIRINGS_ARE_KEPT_FOR: Duration = Duration::from_secs(90 * 24 * 3600);
-
-/// The last evaluation of this daemon.
-#[derive(Debug, Default)]
-pub(super) struct Evaluated {
-    at: Timestamp,
-    /// As they were stored, by their periods.
-    figures: BTreeMap<u32, Value>,
-}
 
 /// What an alert came to, where that changes something.
 #[derive(Debug, Clone)]

@@ -20,6 +20,7 @@ use agentd_core::settings::Settings;
 use agentd_engine::providers::Providers;
 use agentd_store::{Read, Snapshot, StoreError, Tx};
 use parking_lot::Mutex;
+use serde_json::Value;
 
 use super::error::AlertError;
 use super::model::{Alert, AlertId, AlertState, CompiledCondition, Figures, Firing, notice_key};
@@ -27,7 +28,6 @@ use super::store;
 use crate::monitoring::SystemProbe;
 pub(super) use actions::Action;
 pub(super) use change::Preview;
-use evaluate::Evaluated;
 pub(super) use evaluate::{EVALUATION_INTERVAL, FIRINGS_ARE_KEPT_FOR};
 use minutes::Minutes;
 
@@ -55,6 +55,14 @@ struct LoadedAlert {
     alert: Alert,
     /// Of one that is turned on, unless it was saved under other rules and cannot be read any more.
     condition: Option<Arc<CompiledCondition>>,
+}
+
+/// The last evaluation of this daemon.
+#[derive(Debug, Default)]
+struct Evaluated {
+    at: Timestamp,
+    /// As they were stored, by their periods.
+    figures: BTreeMap<u32, Value>,
 }
 
 struct Inner {
@@ -133,7 +141,7 @@ impl Alerts {
     }
 
     /// What an alert was last evaluated by; of one that is turned off nothing is known.
-    fn value(&self, alert: &Alert, figures: Option<&serde_json::Value>) -> Option<f64> {
+    fn value(&self, alert: &Alert, figures: Option<&Value>) -> Option<f64> {
         let figures = Figures::from_json(figures.filter(|_| alert.enabled)?);
         self.condition(&alert.condition)?.value(&figures)
     }

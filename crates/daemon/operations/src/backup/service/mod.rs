@@ -1,7 +1,6 @@
 //! Making a backup and restoring one.
 
 mod interrupted;
-mod secrets;
 mod threads;
 
 use std::collections::HashSet;
@@ -23,7 +22,7 @@ use super::archive::{self, Source, Unpacked, pipe};
 use super::error::BackupError;
 use super::journal::{Leftover, SealedSecret, Waiting, find_leftover, has_traces};
 use super::kept::KeptFolder;
-use super::model::{DATABASE, FORMAT, FORMAT_VERSION, LeftOut, Manifest, RestoreReport, SecretName};
+use super::model::{DATABASE, FORMAT, FORMAT_VERSION, LeftOut, Manifest, RestoreReport, SecretName, StoredSecret};
 use super::sealing;
 pub use interrupted::WhileBusy;
 pub(super) use threads::{STALLED_AFTER, blocking};
@@ -335,6 +334,37 @@ impl Backup {
         };
         self.db.write::<_, StoreError, _>(keep).await?;
         waiting.put_in_place()
+    }
+
+    pub(crate) async fn secret_names(&self) -> Result<Vec<SecretName>, BackupError> {
+        let names = self.vault.names(&mut self.db.read().await?).await?;
+        Ok(names.into_iter().map(|(scope, name)| SecretName { scope, name }).collect())
+    }
+
+    /// Those of the named secrets that are kept here.
+    async fn known_secrets(&self, names: &[SecretName]) -> Result<Vec<StoredSecret>, BackupError> {
+        let mut read = self.db.read().await?;
+        let mut found = Vec::new();
+        for name in names {
+            let secret = self.vault.get_in(&mut read, &name.scope, &name.name).await?;
+            found.extend(secret.map(|secret| StoredSecret { name: name.clone(), secret }));
+        }
+        Ok(found)
+    }
+
+    fn seal(&self, StoredSecret { name, secret }: &StoredSecret) -> SealedSecret {
+        SealedSecret { name: name.clone(), sealed: self.vault.seal(&name.scope, &name.name, secret) }
+    }
+
+    /// Whether the database in an unpacked archive was written by a daemon with this key, as it is.
+    async fn is_own(&self, manifest: &Manifest, waiting: &Waiting) -> Result<bool, BackupError> {
+        let sealed = manifest.database_mark.as_deref().and_then(|mark| hex::decode(mark).ok());
+        let marked = sealed.and_then(|sealed| self.vault.unseal(MARK.0, MARK.1, &sealed).ok());
+        let Some(marked) = marked else { return Ok(false) };
+        let dump = waiting.path().join(DATABASE);
+        let hashing = move || archive::sha256_of(std::fs::File::open(dump)?);
+        let hash = blocking(move || hashing().map_err(BackupError::files("the unpacked database"))).await?;
+        Ok(hash == marked.expose())
     }
 
     /// Another daemon would not come to rest: what it does would be lost with the rows that it works on,

@@ -1,18 +1,15 @@
 //! How the components do.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_base::{ComponentHealth, HealthCheck, HealthStatus, Timestamp};
+use agentd_base::{ComponentHealth, HealthCheck, HealthStatus};
 use agentd_core::runtime::{Recorded, Series, is_fresh};
 use agentd_engine::providers::{DefaultCheck, ProviderError};
 use agentd_store::StoreError;
-use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::Monitoring;
 use super::performance::{WINDOW, merged};
+use super::{Found, Monitoring};
 use crate::monitoring::error::{MonitoringError, NotReady};
 use crate::monitoring::model::{
     ComponentView, ComponentsView, VERSION, WorkerState, millis, of_calls, of_requests, of_workers, worst,
@@ -23,30 +20,8 @@ const TIME_LIMIT: Duration = Duration::from_secs(2);
 /// So is a provider, over a network.
 const PROVIDER_TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// A component's health, and its latency where one was measured.
-type Found = (ComponentHealth, Option<f64>);
-
 /// Smallest latency that is shown: 0 means that nothing was measured.
 const MIN_LATENCY_MS: f64 = 0.001;
-
-/// What is asked, and what was found last.
-pub(super) struct Components {
-    database: Arc<dyn HealthCheck>,
-    /// Of the domains.
-    checks: Vec<Arc<dyn HealthCheck>>,
-    last: Mutex<Option<ComponentsView>>,
-    /// What the default provider said when it was asked.
-    asked: parking_lot::Mutex<Option<(Timestamp, Found)>>,
-    /// The last measured latency of each component.
-    latencies: parking_lot::Mutex<BTreeMap<&'static str, f64>>,
-}
-
-impl Components {
-    pub(super) fn new(database: Arc<dyn HealthCheck>, checks: Vec<Arc<dyn HealthCheck>>) -> Self {
-        let (asked, latencies) = (parking_lot::Mutex::default(), parking_lot::Mutex::default());
-        Self { database, checks, last: Mutex::new(None), asked, latencies }
-    }
-}
 
 impl Monitoring {
     /// Every component, at most a second ago.

@@ -11,7 +11,7 @@ mod workers;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use agentd_base::{DomainError, HealthCheck};
+use agentd_base::{ComponentHealth, DomainError, HealthCheck, Timestamp};
 use agentd_core::auth::Auth;
 use agentd_core::rollups::{Rollups, Zoned};
 use agentd_core::runtime::{AppContext, Family, MetricList, Metrics, Sample, WorkerRecords};
@@ -22,11 +22,13 @@ use agentd_engine::providers::Providers;
 use agentd_store::{Db, StoreError};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 
 use super::disk::StorageCheck;
 use super::error::NotReady;
 use super::model::{
-    ApiIndex, DEGRADED, HEALTHY, HealthView, LivenessView, PublicHealthView, QueueDepth, ReadinessView, VERSION,
+    ApiIndex, ComponentsView, DEGRADED, HEALTHY, HealthView, LivenessView, PublicHealthView, QueueDepth, ReadinessView,
+    VERSION,
 };
 use super::probe::{DatabaseCheck, Probe};
 use super::readiness::{Phase, Readiness};
@@ -69,6 +71,28 @@ impl std::fmt::Debug for FigureSources {
     }
 }
 
+/// A component's health, and its latency where one was measured.
+type Found = (ComponentHealth, Option<f64>);
+
+/// What is asked, and what was found last.
+struct Components {
+    database: Arc<dyn HealthCheck>,
+    /// Of the domains.
+    checks: Vec<Arc<dyn HealthCheck>>,
+    last: tokio::sync::Mutex<Option<ComponentsView>>,
+    /// What the default provider said when it was asked.
+    asked: Mutex<Option<(Timestamp, Found)>>,
+    /// The last measured latency of each component.
+    latencies: Mutex<BTreeMap<&'static str, f64>>,
+}
+
+impl Components {
+    fn new(database: Arc<dyn HealthCheck>, checks: Vec<Arc<dyn HealthCheck>>) -> Self {
+        let last = tokio::sync::Mutex::default();
+        Self { database, checks, last, asked: Mutex::default(), latencies: Mutex::default() }
+    }
+}
+
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct Monitoring {
@@ -78,7 +102,7 @@ pub struct Monitoring {
     metrics: Arc<Metrics>,
     bootstrap: Arc<dyn ReportsBootstrap>,
     sources: Arc<FigureSources>,
-    components: Arc<health::Components>,
+    components: Arc<Components>,
     system: SystemProbe,
 }
 
@@ -100,7 +124,7 @@ impl Monitoring {
     ) -> Self {
         let database = DatabaseCheck(context.db.clone());
         let storage = Arc::new(StorageCheck::new(database.clone(), &context.data_dir));
-        let components = Arc::new(health::Components::new(storage, checks.clone()));
+        let components = Arc::new(Components::new(storage, checks.clone()));
         checks.insert(0, Arc::new(database));
         let metrics = Arc::new(Metrics::new(context.clock.clone(), context.recorder.clone()));
         metrics.add(queue_depths(&context.db));

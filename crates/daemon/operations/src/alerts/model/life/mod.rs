@@ -20,7 +20,12 @@ use agentd_base::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::FiringId;
+agentd_base::typed_id!(
+    /// The id of one time that an alert fired.
+    FiringId,
+    "fire"
+);
+agentd_store::stored_ids!(FiringId);
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// A week.
