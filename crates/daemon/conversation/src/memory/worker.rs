@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
-use super::entities::{TAGGER_VERSION, find_entities};
+use super::embedding::TAGGER_VERSION;
 use super::error::MemoryError;
 use super::follower::MEMORY;
 use super::service::Memory;
@@ -186,10 +186,7 @@ impl EmbedEpisodes {
         let found: Vec<Option<Found>> = embedded
             .iter()
             .zip(&contents)
-            .map(|(embedded, content)| {
-                let names = embedded.names.as_ref().filter(|_| finds_entities)?;
-                Some(find_entities(content, names))
-            })
+            .map(|(embedded, content)| finds_entities.then(|| embedded.find_entities(content)).flatten())
             .collect();
         let store = async move |tx: &mut Tx| {
             for ((number, embedded), found) in numbers.iter().zip(&embedded).zip(&found) {
@@ -251,7 +248,7 @@ macro_rules! worker {
 
 worker!(
     /// Counts what was recalled, and what answers made use of. Whoever notes that wakes it.
-    WriteRecalls, "memory.recalls", "Stores which memories were recalled and used.", 10, Some(Memory::noted_wake), |_| Some(NextDue::NEVER), write_noted
+    WriteRecalls, "memory.recalls", "Stores which memories were recalled and used.", 10, Some(Memory::recalls_wake), |_| Some(NextDue::NEVER), store_recalls
 );
 worker!(
     /// Remembers what was said in turns that have ended; ends are written.

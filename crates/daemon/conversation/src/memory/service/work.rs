@@ -10,8 +10,7 @@ use serde_json::json;
 
 use super::Memory;
 use super::remember::DueConversations;
-use crate::memory::embedding::OTHER_MODEL;
-use crate::memory::entities::{TAGGER_VERSION, find_entities};
+use crate::memory::embedding::{OTHER_MODEL, TAGGER_VERSION};
 use crate::memory::error::MemoryError;
 use crate::memory::jobs::{Job, JobState, JobStatus, Tally};
 use crate::memory::settings::EntityExtraction;
@@ -290,8 +289,9 @@ impl Memory {
         let embedded = self.embedding().texts(texts).await;
         let embedded = embedded.map_err(|error| MemoryError::NoTagger { reason: error.message })?;
         let found = episodes.into_iter().zip(embedded).map(|((number, content), embedded)| {
-            let names = embedded.names.ok_or_else(|| MemoryError::NoTagger { reason: OTHER_MODEL.to_owned() })?;
-            Ok((number, find_entities(&content, &names)))
+            let found = embedded.find_entities(&content);
+            let found = found.ok_or_else(|| MemoryError::NoTagger { reason: OTHER_MODEL.to_owned() })?;
+            Ok((number, found))
         });
         found.collect()
     }

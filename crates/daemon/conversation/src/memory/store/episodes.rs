@@ -8,15 +8,11 @@ use agentd_entities::Wording;
 use agentd_store::{Args, Read, Row, StoreError, Tx, args};
 
 use super::counts::{CountChanges, count_episodes};
-use super::{EPISODES, entities, facts, placeholders};
+use super::{EPISODES, NOT_DELETED, entities, facts, placeholders};
 use crate::memory::model::{Episode, EpisodeId, Millionths};
 
 const COLUMNS: &str = "number, id, agent_id, source, content, summary, topics, importance, valence, access_count, \
                        superseded_by, is_untrusted, occurred_at, created_at, updated_at";
-
-/// Episodes of agents that are gone are out of sight, and count for nothing, before they are deleted.
-pub(super) const IN_SIGHT: &str =
-    "NOT EXISTS (SELECT 1 FROM agents WHERE agents.id = episodes.agent_id AND agents.deleted_at IS NOT NULL)";
 
 /// Which of ten equal parts the importance lies in, as [`crate::memory::model::importance_bucket`] says.
 pub(super) const BUCKET: &str = "CASE WHEN importance >= 1000000 THEN 9 ELSE importance / 100000 END";
@@ -85,7 +81,7 @@ pub(crate) async fn insert_episode(
 }
 
 pub(crate) async fn find_episode(read: &mut Read, id: &EpisodeId) -> Result<Option<Episode>, StoreError> {
-    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE id = $1 AND {IN_SIGHT}");
+    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE id = $1 AND {NOT_DELETED}");
     let Some(row) = read.fetch_optional(sql, args![id]).await? else { return Ok(None) };
     let mut found = vec![episode(&row)?];
     entities::attach(read, &mut found).await?;
@@ -99,7 +95,7 @@ pub(crate) async fn episodes_by_number(read: &mut Read, numbers: &[i64]) -> Resu
     }
     let mut args = Args::new();
     let places = placeholders(&mut args, numbers.iter().copied());
-    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE number IN ({places}) AND {IN_SIGHT}");
+    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE number IN ({places}) AND {NOT_DELETED}");
     let rows = read.fetch_all(sql, args).await?;
     let mut found = rows.iter().map(episode).collect::<Result<Vec<_>, _>>()?;
     found.sort_by_key(|episode| numbers.iter().position(|number| *number == episode.number));
@@ -113,7 +109,7 @@ pub(crate) async fn ids_by_number(read: &mut Read, numbers: &[i64]) -> Result<Ha
     for batch in numbers.chunks(BATCH) {
         let mut args = Args::new();
         let places = placeholders(&mut args, batch.iter().copied());
-        let sql = format!("SELECT number, id FROM episodes WHERE number IN ({places}) AND {IN_SIGHT}");
+        let sql = format!("SELECT number, id FROM episodes WHERE number IN ({places}) AND {NOT_DELETED}");
         for row in read.fetch_all(sql, args).await? {
             ids.insert(row.get("number")?, row.get("id")?);
         }
@@ -123,7 +119,7 @@ pub(crate) async fn ids_by_number(read: &mut Read, numbers: &[i64]) -> Result<Ha
 
 /// Whether there is anything that an agent may recall: an episode of its own, or one of the owner's.
 pub(crate) async fn has_any_for(read: &mut Read, agent: &AgentId) -> Result<bool, StoreError> {
-    let sql = format!("SELECT 1 FROM episodes WHERE (agent_id = $1 OR agent_id IS NULL) AND {IN_SIGHT} LIMIT 1");
+    let sql = format!("SELECT 1 FROM episodes WHERE (agent_id = $1 OR agent_id IS NULL) AND {NOT_DELETED} LIMIT 1");
     Ok(read.fetch_optional(sql, args![agent]).await?.is_some())
 }
 
@@ -139,7 +135,7 @@ pub(crate) async fn beginnings(
         let places = placeholders(&mut args, batch.iter().copied());
         let sql = format!(
             "SELECT number, substr(content, 1, {characters}) AS beginning FROM episodes \
-             WHERE number IN ({places}) AND {IN_SIGHT}"
+             WHERE number IN ({places}) AND {NOT_DELETED}"
         );
         for row in read.fetch_all(sql, args).await? {
             beginnings.insert(row.get("number")?, row.get("beginning")?);
@@ -179,13 +175,13 @@ pub(crate) async fn indexed_rows(read: &mut Read, numbers: &[i64]) -> Result<Vec
     }
     let mut args = Args::new();
     let places = placeholders(&mut args, numbers.iter().copied());
-    let sql = format!("SELECT {INDEXED} FROM episodes WHERE number IN ({places}) AND {IN_SIGHT} ORDER BY number");
+    let sql = format!("SELECT {INDEXED} FROM episodes WHERE number IN ({places}) AND {NOT_DELETED} ORDER BY number");
     read.fetch_all(sql, args).await?.iter().map(indexed).collect()
 }
 
 /// All of them, page by page.
 pub(crate) async fn indexed_rows_after(read: &mut Read, after: i64, limit: u32) -> Result<Vec<IndexedRow>, StoreError> {
-    let sql = format!("SELECT {INDEXED} FROM episodes WHERE number > $1 AND {IN_SIGHT} ORDER BY number LIMIT $2");
+    let sql = format!("SELECT {INDEXED} FROM episodes WHERE number > $1 AND {NOT_DELETED} ORDER BY number LIMIT $2");
     read.fetch_all(sql, args![after, limit]).await?.iter().map(indexed).collect()
 }
 
@@ -199,7 +195,7 @@ pub(crate) async fn list_episodes(
     let of_agent = agent.map_or_else(String::new, |agent| format!("agent_id = ${} AND", args.push(agent)));
     let (limit, offset) = (args.push(page.limit), args.push(page.offset));
     let sql = format!(
-        "SELECT {COLUMNS} FROM episodes WHERE {of_agent} {IN_SIGHT} ORDER BY number DESC LIMIT ${limit} OFFSET ${offset}"
+        "SELECT {COLUMNS} FROM episodes WHERE {of_agent} {NOT_DELETED} ORDER BY number DESC LIMIT ${limit} OFFSET ${offset}"
     );
     let rows = read.fetch_all(sql, args).await?;
     let mut found = rows.iter().map(episode).collect::<Result<Vec<_>, _>>()?;
@@ -209,7 +205,7 @@ pub(crate) async fn list_episodes(
 
 /// All of them, page by page, the oldest first. For exports.
 pub(crate) async fn episodes_after(read: &mut Read, after: i64, limit: u32) -> Result<Vec<Episode>, StoreError> {
-    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE number > $1 AND {IN_SIGHT} ORDER BY number LIMIT $2");
+    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE number > $1 AND {NOT_DELETED} ORDER BY number LIMIT $2");
     let rows = read.fetch_all(sql, args![after, limit]).await?;
     let mut found = rows.iter().map(episode).collect::<Result<Vec<_>, _>>()?;
     entities::attach(read, &mut found).await?;
@@ -276,7 +272,7 @@ pub(crate) async fn episodes_by_id(read: &mut Read, ids: &[String]) -> Result<Ve
     }
     let mut args = Args::new();
     let places = placeholders(&mut args, ids.iter().map(String::as_str));
-    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE id IN ({places}) AND {IN_SIGHT}");
+    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE id IN ({places}) AND {NOT_DELETED}");
     let rows = read.fetch_all(sql, args).await?;
     let mut found = rows.iter().map(episode).collect::<Result<Vec<_>, _>>()?;
     found.sort_by_key(|episode| ids.iter().position(|id| id == episode.id.as_str()));
@@ -307,7 +303,7 @@ pub(crate) async fn find_repeated(
     let Some(hash) = hash_wording(&wording) else { return Ok(None) };
     let sql = format!(
         "SELECT number, content FROM episodes \
-         WHERE agent_id = $1 AND wording = $2 AND number < $3 AND superseded_by IS NULL AND {IN_SIGHT} \
+         WHERE agent_id = $1 AND wording = $2 AND number < $3 AND superseded_by IS NULL AND {NOT_DELETED} \
          ORDER BY number LIMIT 1"
     );
     let args = args![agent, hash, before.unwrap_or(i64::MAX)];
@@ -320,7 +316,7 @@ pub(crate) async fn find_repeated(
 /// Merges a repeated text into an episode, which counts as recalled and keeps the higher importance. Returns `false` if
 /// the episode is gone.
 pub(crate) async fn merge_into(tx: &mut Tx, number: i64, importance: Millionths) -> Result<bool, StoreError> {
-    let sql = format!("SELECT importance FROM episodes WHERE number = $1 AND {IN_SIGHT}");
+    let sql = format!("SELECT importance FROM episodes WHERE number = $1 AND {NOT_DELETED}");
     let Some(row) = tx.fetch_optional(sql, args![number]).await? else { return Ok(false) };
     let before = Millionths(row.get("importance")?);
     let after = before.max(importance);
@@ -341,7 +337,7 @@ pub(crate) async fn merge_into(tx: &mut Tx, number: i64, importance: Millionths)
 /// Which episodes are to be compared with those before them.
 pub(crate) async fn list_comparable(read: &mut Read, after: i64, limit: u32) -> Result<Vec<Episode>, StoreError> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM episodes WHERE number > $1 AND source IN ('conversation', 'insight') AND {IN_SIGHT} \
+        "SELECT {COLUMNS} FROM episodes WHERE number > $1 AND source IN ('conversation', 'insight') AND {NOT_DELETED} \
          ORDER BY number LIMIT $2"
     );
     read.fetch_all(sql, args![after, limit]).await?.iter().map(episode).collect()
@@ -354,7 +350,7 @@ pub(crate) async fn list_untouched_since(
     limit: u32,
 ) -> Result<Vec<Episode>, StoreError> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM episodes WHERE touched_at < $1 AND {IN_SIGHT} ORDER BY touched_at, number LIMIT $2"
+        "SELECT {COLUMNS} FROM episodes WHERE touched_at < $1 AND {NOT_DELETED} ORDER BY touched_at, number LIMIT $2"
     );
     read.fetch_all(sql, args![since, limit]).await?.iter().map(episode).collect()
 }
@@ -367,7 +363,7 @@ pub(crate) async fn list_unimportant(
 ) -> Result<Vec<Episode>, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS} FROM episodes \
-         WHERE origin IS NOT NULL AND source <> 'hook' AND importance < $1 AND {IN_SIGHT} \
+         WHERE origin IS NOT NULL AND source <> 'hook' AND importance < $1 AND {NOT_DELETED} \
          ORDER BY importance, number LIMIT $2"
     );
     read.fetch_all(sql, args![importance.0, limit]).await?.iter().map(episode).collect()
@@ -385,7 +381,7 @@ pub(crate) async fn is_still_to_go(
             format!(
                 "SELECT 1 FROM episodes WHERE number = $1 \
                  AND ((origin IS NOT NULL AND source <> 'hook' AND importance < $2) OR touched_at < $3) \
-                  AND {IN_SIGHT}"
+                  AND {NOT_DELETED}"
             ),
             args![number, least.0, untouched_since.unwrap_or(Timestamp::from_micros(0))],
         )

@@ -2,8 +2,7 @@
 
 use agentd_store::{Args, Read, StoreError, Tx, args};
 
-use super::episodes::IN_SIGHT;
-use super::placeholders;
+use super::{NOT_DELETED, placeholders};
 
 fn to_bytes(vector: &[f32]) -> Vec<u8> {
     vector.iter().flat_map(|value| value.to_le_bytes()).collect()
@@ -56,9 +55,9 @@ pub(crate) async fn without_vectors_of(
         .fetch_all(
             format!(
                 "SELECT number, content FROM episodes WHERE number IN (\
-                 SELECT number FROM episodes WHERE embedding_model IS NULL AND {IN_SIGHT} \
-                 UNION ALL SELECT number FROM episodes WHERE embedding_model < $1 AND {IN_SIGHT} \
-                 UNION ALL SELECT number FROM episodes WHERE embedding_model > $1 AND {IN_SIGHT} LIMIT $2) \
+                 SELECT number FROM episodes WHERE embedding_model IS NULL AND {NOT_DELETED} \
+                 UNION ALL SELECT number FROM episodes WHERE embedding_model < $1 AND {NOT_DELETED} \
+                 UNION ALL SELECT number FROM episodes WHERE embedding_model > $1 AND {NOT_DELETED} LIMIT $2) \
                  ORDER BY number"
             ),
             args![model, limit],
@@ -72,9 +71,9 @@ pub(crate) async fn count_without_vectors_of(read: &mut Read, model: &str) -> Re
     let row = read
         .fetch_one(
             format!(
-                "SELECT (SELECT COUNT(*) FROM episodes WHERE embedding_model IS NULL AND {IN_SIGHT}) \
-                 + (SELECT COUNT(*) FROM episodes WHERE embedding_model < $1 AND {IN_SIGHT}) \
-                 + (SELECT COUNT(*) FROM episodes WHERE embedding_model > $1 AND {IN_SIGHT})"
+                "SELECT (SELECT COUNT(*) FROM episodes WHERE embedding_model IS NULL AND {NOT_DELETED}) \
+                 + (SELECT COUNT(*) FROM episodes WHERE embedding_model < $1 AND {NOT_DELETED}) \
+                 + (SELECT COUNT(*) FROM episodes WHERE embedding_model > $1 AND {NOT_DELETED})"
             ),
             args![model],
         )
