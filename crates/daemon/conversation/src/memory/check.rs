@@ -14,9 +14,8 @@ use super::error::MemoryError;
 use super::follower::{agent_key, blocking, row_number, source_key};
 use super::service::Memory;
 use super::store::counts::stored_figures;
-use super::store::episodes::{IndexedRow, indexed_rows, indexed_rows_after};
+use super::store::episodes::{IndexedRow, indexed_rows, indexed_rows_after, vectors_of};
 use super::store::recount::{Broken, Rule, broken_rules, is_counted_by_rows, recounted_figures};
-use super::store::vectors::vectors_of;
 
 const BATCH: u32 = 500;
 /// What disagrees so often, with the index brought up to date before each look, is no change under way.

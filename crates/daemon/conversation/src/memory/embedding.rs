@@ -10,7 +10,7 @@ use agentd_store::{Db, StoreError};
 
 use super::error::MemoryError;
 use super::store::entities::{EntityKey, Found, FoundEntity};
-use super::store::vectors;
+use super::store::episodes;
 
 /// Raised when tagger, lists or relations find something else than before; what was extracted by an older version can
 /// then be extracted again.
@@ -145,7 +145,7 @@ impl Embedding {
     }
 
     async fn stored_model(&self) -> Result<Option<String>, StoreError> {
-        vectors::newest_model(&mut self.0.db.read().await?).await
+        episodes::newest_model(&mut self.0.db.read().await?).await
     }
 
     fn is_proven(&self, model: &str) -> bool {

@@ -24,9 +24,9 @@ use tokio::sync::Mutex;
 
 use super::embedding::Embedding;
 use super::error::MemoryError;
+use super::store::EPISODES;
 use super::store::counts::count_episodes;
 use super::store::episodes::{self, IndexedRow};
-use super::store::{EPISODES, vectors};
 
 /// Touched by whatever changes episodes.
 pub(super) const MEMORY: Topic = Topic::new("memory");
@@ -257,7 +257,7 @@ impl Follower {
         let mut model = inner.embedding.model_id().await;
         if model.is_none() {
             // So that vectors stay comparable while no model is there.
-            model = vectors::newest_model(&mut inner.context.db.read().await?).await?;
+            model = episodes::newest_model(&mut inner.context.db.read().await?).await?;
         }
         let options =
             IndexOptions { dimensions: inner.embedding.dimensions(), embedding_model: model.unwrap_or_default() };
@@ -383,7 +383,7 @@ impl Follower {
         let embedded: Vec<i64> =
             found.iter().filter(|row| row.embedding_model.as_ref() == Some(model)).map(|row| row.number).collect();
         let mut of_row: BTreeMap<i64, Vec<Vec<f32>>> = BTreeMap::new();
-        for (number, vector) in vectors::vectors_of(read, &embedded).await? {
+        for (number, vector) in episodes::vectors_of(read, &embedded).await? {
             of_row.entry(number).or_default().push(vector);
         }
         let gone: Vec<i64> =

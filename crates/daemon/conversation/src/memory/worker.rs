@@ -19,7 +19,7 @@ use super::follower::MEMORY;
 use super::service::Memory;
 use super::settings::EntityExtraction;
 use super::store::entities::{self, Found};
-use super::store::{EPISODES, counts, vectors};
+use super::store::{EPISODES, counts, episodes};
 
 /// Writes what the index holds in memory to disk, so that a start has little to catch up on.
 #[derive(Debug)]
@@ -167,7 +167,7 @@ impl EmbedEpisodes {
         let Some(model) = model else { return Ok(WorkerReport::IDLE) };
         memory.follower().check_model().await?;
         let mut read = memory.context().db.read().await?;
-        let waiting = vectors::without_vectors_of(&mut read, &model, EMBEDDED_AT_ONCE).await?;
+        let waiting = episodes::without_vectors_of(&mut read, &model, EMBEDDED_AT_ONCE).await?;
         drop(read);
         if waiting.is_empty() {
             return Ok(WorkerReport::IDLE);
@@ -190,10 +190,10 @@ impl EmbedEpisodes {
             .collect();
         let store = async move |tx: &mut Tx| {
             for ((number, embedded), found) in numbers.iter().zip(&embedded).zip(&found) {
-                if !vectors::is_there(tx, *number).await? {
+                if !episodes::exists(tx, *number).await? {
                     continue;
                 }
-                vectors::replace_vectors(tx, *number, &embedded.model, &embedded.vectors).await?;
+                episodes::replace_vectors(tx, *number, &embedded.model, &embedded.vectors).await?;
                 // Nothing changes where they were found when it was stored.
                 if let Some(found) = found {
                     entities::replace_found(tx, *number, TAGGER_VERSION, found).await?;

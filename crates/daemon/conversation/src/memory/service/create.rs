@@ -12,7 +12,7 @@ use crate::memory::model::{CreateEpisode, Episode, EpisodeId, Millionths, NewEpi
 use crate::memory::settings::EntityExtraction;
 use crate::memory::store::counts::CountChanges;
 use crate::memory::store::entities::Found;
-use crate::memory::store::{entities, episodes, facts, vectors};
+use crate::memory::store::{entities, episodes, facts};
 
 /// A source that its maker does not name.
 const MANUAL: &str = "manual";
@@ -189,7 +189,7 @@ impl Memory {
             return Ok(None);
         }
         if let Some(Embedded { model, vectors, .. }) = &prepared.embedded {
-            vectors::replace_vectors(tx, episode.number, model, vectors).await?;
+            episodes::replace_vectors(tx, episode.number, model, vectors).await?;
         }
         if let Some(found) = &prepared.found {
             episode.entities = entities::insert_found(tx, episode.number, TAGGER_VERSION, found, &mut counts).await?;

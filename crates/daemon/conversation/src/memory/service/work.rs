@@ -18,8 +18,8 @@ use crate::memory::source::ConversationRef;
 use crate::memory::store::conversations::{self, ConversationProgress};
 use crate::memory::store::counts::count_episodes;
 use crate::memory::store::entities::{self, Found};
+use crate::memory::store::episodes;
 use crate::memory::store::jobs::{self, JobRow};
-use crate::memory::store::{episodes, vectors};
 
 /// After a daemon's sudden end another one may go on with its work when this is over.
 const LEASE: Duration = Duration::from_secs(20);
@@ -323,9 +323,9 @@ impl Memory {
         let total = count_episodes(&mut read, None).await?;
         let model = match self.embedding().model_id().await {
             Some(model) => Some(model),
-            None => vectors::newest_model(&mut read).await?,
+            None => episodes::newest_model(&mut read).await?,
         };
-        let waiting = vectors::count_without_vectors_of(&mut read, model.as_deref().unwrap_or_default()).await?;
+        let waiting = episodes::count_without_vectors_of(&mut read, model.as_deref().unwrap_or_default()).await?;
         let status = match (waiting, self.embedding().model_id().await) {
             (0, _) => JobStatus::Idle,
             (_, Some(_)) => JobStatus::Running,

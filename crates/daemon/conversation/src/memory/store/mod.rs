@@ -12,7 +12,6 @@ pub(super) mod jobs;
 pub(super) mod recalls;
 pub(super) mod recount;
 pub(super) mod toggles;
-pub(super) mod vectors;
 
 use agentd_store::{Args, ChangeLog};
 
