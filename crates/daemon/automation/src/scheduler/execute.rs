@@ -10,7 +10,7 @@ use std::time::Duration;
 use agentd_base::{DomainError, Timestamp};
 use agentd_core::runtime::{Worker, WorkerError, WorkerReport};
 use agentd_engine::agents::{Agent, AgentError};
-use agentd_engine::engine::{EngineError, HistoryMessage, Origin, SessionId, Sources, StartTurn};
+use agentd_engine::engine::{EngineError, HistoryMessage, Origin, SessionId, StartTurn};
 use agentd_store::{Durability, Read, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -302,20 +302,12 @@ async fn evaluate(job: &Job, last: Option<Run>, delivery: Option<RunDelivery>, n
 
 fn turn_of(job: &Job, run: &Run, agent: Arc<Agent>, history: Vec<HistoryMessage>) -> StartTurn {
     StartTurn {
-        agent,
         origin: Origin::run(job.id.as_str(), run.id.as_str()),
-        history,
-        keys: Vec::new(),
-        sources: Sources::default(),
-        summary: None,
-        max_output_tokens: None,
-        unread: None,
         model: job.model.clone(),
-        conversation_id: None,
         project_id: job.project_id.as_ref().map(ToString::to_string),
-        message_id: None,
         transcript: Some(TRANSCRIPT),
         tools: job.execution_mode.tool_use(),
         recall: Some(job.goal.clone()),
+        ..StartTurn::aside(agent, history)
     }
 }

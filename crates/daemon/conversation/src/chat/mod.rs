@@ -23,7 +23,6 @@ mod remembered;
 mod routes;
 mod service;
 mod store;
-mod title;
 
 use std::sync::Arc;
 

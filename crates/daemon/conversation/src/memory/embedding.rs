@@ -1,15 +1,24 @@
-//! Meanings of texts: the embedder inside, and what is done without it.
+//! What the built-in embedding model makes of texts: vectors, and the entities that it tags.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use agentd_entities::{EntityType, TaggedName};
+use agentd_entities::{EntityRef, EntityType, TaggedName, extract};
 use agentd_inference::embedder::{EmbeddedText, Embedder, NameKind, NamedSpan};
 use agentd_inference::{LocalError, LocalErrorCode};
 use agentd_store::{Db, StoreError};
 
 use super::error::MemoryError;
-use super::store::vectors;
+use super::store::entities::{EntityKey, Found, FoundEntity};
+use super::store::episodes;
+
+/// Raised when tagger, lists or relations find something else than before; what was extracted by an older version can
+/// then be extracted again.
+pub(super) const TAGGER_VERSION: i64 = 3;
+/// Maximum number of entities of an episode.
+const MAX_ENTITIES: usize = 100;
+/// Maximum number of relations of an episode.
+const MAX_RELATIONS: usize = 200;
 
 /// What could be made of a text.
 #[derive(Debug, Clone)]
@@ -30,6 +39,34 @@ impl Embedded {
             vectors: text.chunks.into_iter().map(|chunk| chunk.vector).collect(),
             names: names.map(|names| names.into_iter().map(tagged).collect()),
         }
+    }
+
+    /// The entities in `text`, which this was made of; `None` if this model has no tagger.
+    pub(super) fn find_entities(&self, text: &str) -> Option<Found> {
+        let extraction = extract(text, self.names.as_deref()?);
+        let mut found = Found::default();
+        for mention in extraction.mentions {
+            let key = EntityKey { entity_type: mention.entity_type.as_str().to_owned(), key: mention.key };
+            if found.entities.len() >= MAX_ENTITIES && !found.entities.contains_key(&key) {
+                continue;
+            }
+            let entity = found.entities.entry(key).or_insert_with(|| FoundEntity { name: mention.name, mentions: 0 });
+            entity.mentions += 1;
+        }
+        for relation in extraction.relations {
+            let end = |end: EntityRef| EntityKey { entity_type: end.entity_type.as_str().to_owned(), key: end.key };
+            let (source, target) = (end(relation.source), end(relation.target));
+            let is_known = found.entities.contains_key(&source) && found.entities.contains_key(&target);
+            if !is_known || source == target || found.relations.len() >= MAX_RELATIONS {
+                continue;
+            }
+            #[allow(clippy::cast_possible_truncation, reason = "a small weight")]
+            let thousandths = (relation.weight * 1e3).round() as i64;
+            let weight =
+                found.relations.entry((source, target, relation.relation_type.as_str().to_owned())).or_default();
+            *weight += thousandths.max(1);
+        }
+        Some(found)
     }
 }
 
@@ -108,7 +145,7 @@ impl Embedding {
     }
 
     async fn stored_model(&self) -> Result<Option<String>, StoreError> {
-        vectors::newest_model(&mut self.0.db.read().await?).await
+        episodes::newest_model(&mut self.0.db.read().await?).await
     }
 
     fn is_proven(&self, model: &str) -> bool {

@@ -19,12 +19,13 @@
 mod check;
 mod clustering;
 mod embedding;
-mod entities;
 mod error;
+mod followed;
 mod follower;
 mod health;
 mod jobs;
 mod model;
+mod recall_queue;
 mod relevance;
 mod routes;
 mod selection;

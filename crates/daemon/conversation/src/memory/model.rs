@@ -1,6 +1,6 @@
 //! Episodes and entities as values, and what is taken in.
 
-use agentd_base::{FieldProblem, Problems, Timestamp};
+use agentd_base::{Edge, FieldProblem, Problems, Timestamp};
 use agentd_engine::agents::AgentId;
 
 agentd_base::typed_id!(
@@ -107,37 +107,65 @@ pub struct NewEpisode {
     pub occurred_at: Option<Timestamp>,
 }
 
+/// What somebody wants to be remembered, as it was given.
+#[derive(Debug, Clone, Default)]
+pub struct CreateEpisode {
+    /// Whose: the id or the `svc_name`; nobody's without one.
+    pub agent: Option<String>,
+    pub episode: NewEpisode,
+    /// The date or time when it happened; `None`: now.
+    pub occurred_at: Option<String>,
+}
+
+impl CreateEpisode {
+    /// Validates all fields and normalizes them.
+    ///
+    /// # Errors
+    /// Every bad field.
+    pub fn checked(self) -> Result<NewEpisode, Vec<FieldProblem>> {
+        let mut problems = Problems::new();
+        let occurred_at = Timestamp::read_field("occurred_at", self.occurred_at.as_deref(), Edge::First, &mut problems);
+        let mut episode = NewEpisode { occurred_at, ..self.episode };
+        episode.normalize(&mut problems);
+        problems.into_result().map(|()| episode)
+    }
+}
+
 impl NewEpisode {
-    /// The one spelling of what is right, or everything that is wrong.
+    /// Validates all fields and normalizes them.
     ///
     /// # Errors
     /// Every bad field.
     pub fn checked(mut self) -> Result<Self, Vec<FieldProblem>> {
         let mut problems = Problems::new();
+        self.normalize(&mut problems);
+        problems.into_result().map(|()| self)
+    }
+
+    fn normalize(&mut self, problems: &mut Problems) {
         self.content = cleaned(&self.content);
         if self.content.is_empty() {
             problems.add("content", "must hold a text");
         }
-        limit(&mut problems, "content", &self.content, MAX_CONTENT_CHARACTERS);
-        self.summary = self.summary.map(|summary| cleaned(&summary)).filter(|summary| !summary.is_empty());
-        limit(&mut problems, "summary", self.summary.as_deref().unwrap_or_default(), MAX_SUMMARY_CHARACTERS);
-        self.source = self.source.map(|source| cleaned(&source)).filter(|source| !source.is_empty());
+        limit(problems, "content", &self.content, MAX_CONTENT_CHARACTERS);
+        self.summary = self.summary.as_deref().map(cleaned).filter(|summary| !summary.is_empty());
+        limit(problems, "summary", self.summary.as_deref().unwrap_or_default(), MAX_SUMMARY_CHARACTERS);
+        self.source = self.source.as_deref().map(cleaned).filter(|source| !source.is_empty());
         let source = self.source.as_deref().unwrap_or_default();
-        limit(&mut problems, "source", source, MAX_SOURCE_CHARACTERS);
+        limit(problems, "source", source, MAX_SOURCE_CHARACTERS);
         problems.require(!source.chars().any(char::is_control), "source", "must not hold control characters");
         let mut topics: Vec<String> = Vec::new();
         for (place, topic) in self.topics.iter().enumerate() {
             let topic = cleaned(topic);
-            limit(&mut problems, &format!("topics[{place}]"), &topic, MAX_TOPIC_CHARACTERS);
+            limit(problems, &format!("topics[{place}]"), &topic, MAX_TOPIC_CHARACTERS);
             if !topic.is_empty() && !topics.contains(&topic) {
                 topics.push(topic);
             }
         }
         self.topics = topics;
         problems.require(self.topics.len() <= MAX_TOPICS, "topics", format!("must not be more than {MAX_TOPICS}"));
-        within(&mut problems, "importance", self.importance, 0.0);
-        within(&mut problems, "valence", self.valence, -1.0);
-        problems.into_result().map(|()| self)
+        within(problems, "importance", self.importance, 0.0);
+        within(problems, "valence", self.valence, -1.0);
     }
 }
 

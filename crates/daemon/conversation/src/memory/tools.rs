@@ -20,8 +20,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::error::MemoryError;
-use super::model::{Episode, NewEpisode};
-use super::service::{CreateEpisode, Memory, Search, SearchMode};
+use super::model::{CreateEpisode, Episode, NewEpisode};
+use super::service::{Memory, Search, SearchMode};
 
 const CALL_LIMIT: Duration = Duration::from_secs(20);
 const MOST_FOUND: u32 = 20;
@@ -218,7 +218,7 @@ impl MemoryTool {
             is_untrusted,
             ..NewEpisode::default()
         };
-        let wanted = CreateEpisode { agent: Some(agent.to_string()), episode };
+        let wanted = CreateEpisode { agent: Some(agent.to_string()), episode, occurred_at: None };
         let stored = self.memory.create(wanted, Recorder::none()).await.map_err(|error| refusal(&error))?;
         Ok(ToolOutput::json(json!({"id": stored.id, "importance": stored.importance.as_f64()})))
     }

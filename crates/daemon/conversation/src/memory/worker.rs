@@ -13,13 +13,13 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
-use super::entities::{TAGGER_VERSION, find_entities};
+use super::embedding::TAGGER_VERSION;
 use super::error::MemoryError;
 use super::follower::MEMORY;
 use super::service::Memory;
 use super::settings::EntityExtraction;
 use super::store::entities::{self, Found};
-use super::store::{EPISODES, counts, vectors};
+use super::store::{EPISODES, counts, episodes};
 
 /// Writes what the index holds in memory to disk, so that a start has little to catch up on.
 #[derive(Debug)]
@@ -152,7 +152,7 @@ impl EmbedEpisodes {
         let Some(model) = model else { return Ok(WorkerReport::IDLE) };
         memory.follower().check_model().await?;
         let mut read = memory.context().db.read().await?;
-        let waiting = vectors::without_vectors_of(&mut read, &model, EMBEDDED_AT_ONCE).await?;
+        let waiting = episodes::without_vectors_of(&mut read, &model, EMBEDDED_AT_ONCE).await?;
         drop(read);
         if waiting.is_empty() {
             return Ok(WorkerReport::IDLE);
@@ -171,17 +171,14 @@ impl EmbedEpisodes {
         let found: Vec<Option<Found>> = embedded
             .iter()
             .zip(&contents)
-            .map(|(embedded, content)| {
-                let names = embedded.names.as_ref().filter(|_| finds_entities)?;
-                Some(find_entities(content, names))
-            })
+            .map(|(embedded, content)| finds_entities.then(|| embedded.find_entities(content)).flatten())
             .collect();
         let store = async move |tx: &mut Tx| {
             for ((number, embedded), found) in numbers.iter().zip(&embedded).zip(&found) {
-                if !vectors::is_there(tx, *number).await? {
+                if !episodes::exists(tx, *number).await? {
                     continue;
                 }
-                vectors::replace_vectors(tx, *number, &embedded.model, &embedded.vectors).await?;
+                episodes::replace_vectors(tx, *number, &embedded.model, &embedded.vectors).await?;
                 // Nothing changes where they were found when it was stored.
                 if let Some(found) = found {
                     entities::replace_found(tx, *number, TAGGER_VERSION, found).await?;
@@ -236,7 +233,7 @@ macro_rules! worker {
 
 worker!(
     /// Counts what was recalled, and what answers made use of. Whoever notes that wakes it.
-    WriteRecalls, "memory.recalls", "Stores which memories were recalled and used.", 10, Some(Memory::noted_wake), |_| Some(NextDue::NEVER), write_noted
+    WriteRecalls, "memory.recalls", "Stores which memories were recalled and used.", 10, Some(Memory::recalls_wake), |_| Some(NextDue::NEVER), store_recalls
 );
 worker!(
     /// Remembers what was said in turns that have ended; ends are written.

@@ -81,10 +81,10 @@ use worker::SessionMaintenance;
 pub use approvals::{Approvals, DecidesApproval, RequestApproval};
 pub use error::EngineError;
 pub use model::{
-    Approval, ApprovalId, ApprovalStatus, CallApproval, CallRecord, CallStatus, EventKind, HistoryMessage, NoAnswer,
-    Origin, OriginKind, Purpose, Reply, Round, Session, SessionEvent, SessionId, SessionStatus, SessionTrace, Sources,
-    SpanError, SpanStatus, SpanTokens, SpanType, StartTurn, ToolUse, TraceSpan, TurnTrace, TurnUsage, Unread,
-    check_tools, distinct_tools,
+    Approval, ApprovalId, ApprovalStatus, CallApproval, CallRecord, CallStatus, EventKind, HistoryEntry,
+    HistoryMessage, NoAnswer, Origin, OriginKind, Purpose, Reply, Round, Session, SessionEvent, SessionId,
+    SessionStatus, SessionTrace, Sources, SpanError, SpanStatus, SpanTokens, SpanType, StartTurn, ToolUse, TraceSpan,
+    TurnTrace, TurnUsage, Unread, check_tools, distinct_tools,
 };
 pub use parts::TurnParts;
 pub use permits::BackgroundPermit;

@@ -35,7 +35,7 @@ pub struct ConversationSummary<'t> {
     pub text: &'t str,
     /// Where untrusted text comes from that may be in it.
     pub sources: &'t Sources,
-    /// What [`StartTurn::keys`](super::StartTurn) calls the last entry that it stands for.
+    /// The [key](super::HistoryEntry) of the last entry that it stands for.
     pub through: u64,
 }
 

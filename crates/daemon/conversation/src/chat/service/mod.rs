@@ -1,8 +1,8 @@
 //! What can be done with conversations.
 
+mod deletion;
 mod send;
 mod sessions;
-mod sink;
 mod welcome;
 
 use std::sync::Arc;
@@ -19,10 +19,12 @@ use futures_util::Stream;
 use tokio::sync::Notify;
 
 use super::error::ChatError;
-use super::model::{Conversation, ConversationId, Cut, ExecutionMode, Message, MessageId, MessageStatus, Mode, Role};
+use super::model::{
+    Conversation, ConversationId, Cut, ExecutionMode, Message, MessageId, MessageStatus, Mode, Role, UNTITLED,
+    title_from,
+};
 use super::store;
 use super::store::{ConversationFilter, MessageCut, TitleSource};
-use super::title::{UNTITLED, title_from};
 
 pub use send::{ChannelTurn, SendMessage, StartedReply};
 
@@ -101,7 +103,7 @@ impl Chat {
         recorder: Recorder<Conversation>,
     ) -> Result<Conversation, ChatError> {
         let agent = match &wanted.agent {
-            Some(name) => self.named_agent(name).await?,
+            Some(name) => self.0.agents.get(name).await?,
             None => self.0.agents.default_agent().await?,
         };
         let title = wanted.title.as_deref().map(checked_title).transpose()?;
@@ -127,14 +129,6 @@ impl Chat {
                 Ok(conversation)
             })
             .await
-    }
-
-    /// An agent that a request names: one that is not there makes the request invalid.
-    async fn named_agent(&self, name: &str) -> Result<Arc<agentd_engine::agents::Agent>, ChatError> {
-        self.0.agents.get(name).await.map_err(|error| match error {
-            AgentError::NotFound { .. } => ChatError::Agent(error),
-            other => other.into(),
-        })
     }
 
     fn blank(&self, agent_id: AgentId) -> Conversation {
@@ -169,7 +163,7 @@ impl Chat {
     ) -> Result<(Vec<Conversation>, u64), ChatError> {
         let mut filter = ConversationFilter::default();
         if let Some(name) = agent {
-            filter.agent = Some(self.named_agent(name).await?.id.clone());
+            filter.agent = Some(self.0.agents.get(name).await?.id.clone());
         }
         let mut read = self.0.context.db.read_snapshot().await?;
         if let Some(id) = project {

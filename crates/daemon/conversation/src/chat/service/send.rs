@@ -1,21 +1,25 @@
-//! Sending a message: the question and its reply, and the turn that writes it.
+//! Sending a message: the question and its reply, the turn that writes it, and what the engine asks of the conversation
+//! while that turn runs.
 
 use std::sync::Arc;
 
 use agentd_engine::agents::Agent;
 use agentd_engine::engine::{
-    EngineError, HistoryMessage, MAX_HISTORY, Origin, OriginKind, SessionId, StartTurn, ToolUse, Unread,
-    find_running_in_conversation,
+    ConversationSummary, EngineError, HistoryEntry, HistoryMessage, MAX_HISTORY, Origin, OriginKind, Reply, SessionId,
+    Settled, StartTurn, ToolUse, TurnSink, Unread, find_running_in_conversation,
 };
-use agentd_store::{Recorder, Tx};
+use agentd_store::{Recorder, StoreError, Tx};
+use futures_util::future::{BoxFuture, LocalBoxFuture};
 
 use super::super::error::ChatError;
-use super::super::model::{Conversation, ConversationId, ExecutionMode, Message, MessageId, MessageStatus, Mode, Role};
+use super::super::model::{
+    Conversation, ConversationId, ExecutionMode, Message, MessageId, MessageStatus, Mode, Role, title_from,
+};
 use super::super::store::{self, TitleSource};
-use super::super::title::title_from;
 use super::{CHANNEL_TRANSCRIPT, Chat, TRANSCRIPT, require_text};
 
-/// More of a conversation is not read at once. The engine makes a summary of the older half before it has so many.
+/// Maximum number of messages that are read as the history. The engine makes a summary of the older half before a
+/// conversation has that many.
 const HISTORY_MESSAGES: u32 = MAX_HISTORY as u32 + 100;
 /// How often a conversation that changed meanwhile is read again.
 const MAX_ATTEMPTS: u32 = 5;
@@ -53,6 +57,12 @@ pub struct ChannelTurn {
     pub quoted_source: Option<String>,
 }
 
+impl SendMessage {
+    fn unknown_sender(&self) -> Option<&str> {
+        self.channel.as_ref().and_then(|channel| channel.unknown_sender.as_deref())
+    }
+}
+
 /// What a message came to, for who writes more in the same transaction.
 #[derive(Debug, Clone)]
 pub struct StartedReply {
@@ -65,14 +75,21 @@ pub struct StartedReply {
 struct Destination {
     conversation: Conversation,
     agent: Arc<Agent>,
-    history: Vec<HistoryMessage>,
-    /// The position of each.
-    keys: Vec<u64>,
+    history: Vec<HistoryEntry>,
     unread: Option<Unread>,
     is_new: bool,
 }
 
-/// The transaction's part of ours: why it gave up.
+/// A question and its reply, before they are stored.
+struct Exchange {
+    /// As it was read: it must not have changed since.
+    conversation: Conversation,
+    is_new: bool,
+    question: Message,
+    reply: Message,
+}
+
+/// Why an exchange was not stored.
 enum OpenError {
     /// The conversation is not what was read.
     Changed,
@@ -99,15 +116,21 @@ impl Chat {
     /// The same, with the caller's own part of the transaction. It may run more than once.
     ///
     /// # Errors
-    /// As [`send`](Self::send), or what `with` answers.
-    pub async fn send_with<F>(&self, message: SendMessage, with: F) -> Result<SessionId, ChatError>
+    /// As [`send`](Self::send), or what `also` returns.
+    pub async fn send_with<F>(&self, message: SendMessage, also: F) -> Result<SessionId, ChatError>
     where
         F: AsyncFn(&mut Tx, &StartedReply) -> Result<(), ChatError> + Clone + Send + 'static,
     {
         require_text("content", &message.content)?;
         for _ in 0..MAX_ATTEMPTS {
-            let place = self.find_place(&message).await?;
-            match self.start(&message, place, with.clone()).await {
+            let destination = self.resolve_destination(&message).await?;
+            let (turn, exchange) = self.prepare(&message, destination);
+            let also = also.clone();
+            let open = async move |tx: &mut Tx, session: &SessionId| {
+                let reply = exchange.store(tx, session).await?;
+                Ok(also(tx, &reply).await?)
+            };
+            match self.0.engine.start(turn, open).await {
                 Ok(session) => return Ok(session),
                 Err(OpenError::Changed) => {}
                 Err(OpenError::Chat(error)) => return Err(error),
@@ -116,9 +139,9 @@ impl Chat {
         Err(ChatError::Contended)
     }
 
-    async fn find_place(&self, message: &SendMessage) -> Result<Destination, ChatError> {
+    async fn resolve_destination(&self, message: &SendMessage) -> Result<Destination, ChatError> {
         let wanted = match &message.agent {
-            Some(name) => Some(self.named_agent(name).await?),
+            Some(name) => Some(self.0.agents.get(name).await?),
             None => None,
         };
         let Some(id) = &message.conversation_id else {
@@ -129,14 +152,7 @@ impl Chat {
             let mut conversation = self.blank(agent.id.clone());
             conversation.execution_mode = message.execution_mode.unwrap_or(conversation.execution_mode);
             conversation.device_id.clone_from(&message.device);
-            return Ok(Destination {
-                conversation,
-                agent,
-                history: Vec::new(),
-                keys: Vec::new(),
-                unread: None,
-                is_new: true,
-            });
+            return Ok(Destination { conversation, agent, history: Vec::new(), unread: None, is_new: true });
         };
         let mut read = self.0.context.db.read().await?;
         let found = store::find_conversation(&mut read, id).await?;
@@ -162,31 +178,28 @@ impl Chat {
         };
         drop(read);
         let agent = self.0.agents.get(conversation.agent_id.as_str()).await?;
-        let keys = messages.iter().map(|message| message.position).collect();
-        let history = messages.into_iter().map(history_message).collect();
-        Ok(Destination { conversation, agent, history, keys, unread, is_new: false })
+        let entry = |earlier: Message| HistoryEntry {
+            key: Some(earlier.position),
+            message: history_message(earlier, message.unknown_sender()),
+        };
+        let history = messages.into_iter().map(entry).collect();
+        Ok(Destination { conversation, agent, history, unread, is_new: false })
     }
 
-    async fn start<F>(&self, message: &SendMessage, place: Destination, with: F) -> Result<SessionId, OpenError>
-    where
-        F: AsyncFn(&mut Tx, &StartedReply) -> Result<(), ChatError> + Send + 'static,
-    {
-        let Destination { conversation, agent, mut history, keys, unread, is_new } = place;
+    /// The turn that answers a message, and what is stored of it.
+    fn prepare(&self, message: &SendMessage, destination: Destination) -> (StartTurn, Exchange) {
+        let Destination { conversation, agent, mut history, unread, is_new } = destination;
+        let (channel, unknown_sender) = (message.channel.as_ref(), message.unknown_sender());
         if conversation.mode == Mode::Plan {
-            history.push(HistoryMessage::Note(PLAN_NOTE.to_owned()));
+            history.push(HistoryMessage::Note(PLAN_NOTE.to_owned()).into());
         }
-        if let Some(channel) = &message.channel {
-            history.push(HistoryMessage::Note(channel.note.clone()));
-        }
-        let unknown_sender = message.channel.as_ref().and_then(|channel| channel.unknown_sender.as_deref());
+        history.extend(channel.map(|channel| HistoryMessage::Note(channel.note.clone()).into()));
+        history.push(user_message(message.content.clone(), unknown_sender).into());
         let mut sources = conversation.summary_sources.clone();
-        message.channel.iter().filter_map(|channel| channel.quoted_source.as_deref()).for_each(|of| sources.add(of));
-        history.push(HistoryMessage::User(message.content.clone()));
-        if let Some(sender) = unknown_sender {
-            history = history.into_iter().map(|message| distrust(message, sender)).collect();
+        if let Some(source) = channel.and_then(|channel| channel.quoted_source.as_deref()) {
+            sources.add(source);
         }
         let now = self.0.context.clock.now();
-        let title = title_from(&message.content);
         let new_message = |role, position, content: String, status| Message {
             id: MessageId::generate(&self.0.context.ids),
             conversation_id: conversation.id.clone(),
@@ -204,13 +217,12 @@ impl Chat {
         let reply = new_message(Role::Assistant, 2, String::new(), MessageStatus::Running);
         let turn = StartTurn {
             agent,
-            origin: match (&message.channel, &message.device) {
+            origin: match (channel, &message.device) {
                 (Some(_), _) => Origin::of(OriginKind::Channel),
                 (None, Some(_)) => Origin::of(OriginKind::Device),
                 (None, None) => Origin::chat(message.key_id.clone()),
             },
             history,
-            keys,
             unread,
             summary: conversation.summary.clone(),
             sources,
@@ -218,49 +230,88 @@ impl Chat {
             project_id: conversation.project_id.as_ref().map(ToString::to_string),
             conversation_id: Some(conversation.id.to_string()),
             message_id: Some(reply.id.to_string()),
-            transcript: Some(if message.channel.is_some() { CHANNEL_TRANSCRIPT } else { TRANSCRIPT }),
-            tools: message.channel.as_ref().map_or_else(|| conversation.tool_use(), |channel| channel.tools.clone()),
+            transcript: Some(if channel.is_some() { CHANNEL_TRANSCRIPT } else { TRANSCRIPT }),
+            tools: channel.map_or_else(|| conversation.tool_use(), |channel| channel.tools.clone()),
             max_output_tokens: None,
             // What is remembered is for the owner, and for whom the owner let in.
             recall: unknown_sender.is_none().then(|| message.content.clone()),
         };
-        let open = async move |tx: &mut Tx, session: &SessionId| {
-            if is_new {
-                let new = Conversation { title: title.clone(), message_count: 2, revision: 2, ..conversation.clone() };
-                store::insert_conversation(tx, &new, TitleSource::Rule).await?;
-            } else if !store::reserve_messages(tx, &conversation.id, conversation.revision, 2, &title, now).await? {
+        (turn, Exchange { conversation, is_new, question, reply })
+    }
+}
+
+impl Exchange {
+    async fn store(&self, tx: &mut Tx, session: &SessionId) -> Result<StartedReply, OpenError> {
+        let Self { conversation, is_new, question, reply } = self;
+        let title = title_from(&question.content);
+        if *is_new {
+            let new = Conversation { title, message_count: 2, revision: 2, ..conversation.clone() };
+            store::insert_conversation(tx, &new, TitleSource::Rule).await?;
+        } else {
+            let (revision, now) = (conversation.revision, question.created_at);
+            if !store::reserve_messages(tx, &conversation.id, revision, 2, &title, now).await? {
                 return Err(OpenError::Changed);
             }
-            let question = Message { session_id: Some(session.clone()), ..question.clone() };
-            let reply = Message { session_id: Some(session.clone()), ..reply.clone() };
-            store::insert_exchange(tx, &question, &reply).await?;
-            let started = StartedReply {
-                session: session.clone(),
-                conversation: conversation.id.clone(),
-                message: reply.id.clone(),
-            };
-            Ok(with(tx, &started).await?)
-        };
-        self.0.engine.start(turn, open).await
-    }
-}
-
-/// In a chat with an unknown sender nothing that was asked is the owner's.
-fn distrust(message: HistoryMessage, sender: &str) -> HistoryMessage {
-    match message {
-        HistoryMessage::User(text) => HistoryMessage::Untrusted { text, source: sender.to_owned() },
-        other => other,
-    }
-}
-
-pub(super) fn history_message(message: Message) -> HistoryMessage {
-    match message.role {
-        Role::User if message.is_untrusted => {
-            HistoryMessage::Untrusted { text: message.content, source: "an unknown sender".to_owned() }
         }
-        Role::User => HistoryMessage::User(message.content),
+        store::insert_exchange(tx, question, reply, session).await?;
+        Ok(StartedReply { session: session.clone(), conversation: conversation.id.clone(), message: reply.id.clone() })
+    }
+}
+
+/// What a user wrote. In a chat with an unknown sender nothing of it is the owner's.
+fn user_message(text: String, unknown_sender: Option<&str>) -> HistoryMessage {
+    match unknown_sender {
+        Some(sender) => HistoryMessage::Untrusted { text, source: sender.to_owned() },
+        None => HistoryMessage::User(text),
+    }
+}
+
+fn history_message(message: Message, unknown_sender: Option<&str>) -> HistoryMessage {
+    match message.role {
+        Role::User if message.is_untrusted => user_message(message.content, Some("an unknown sender")),
+        Role::User => user_message(message.content, unknown_sender),
         Role::Assistant if !message.rounds.is_empty() => HistoryMessage::Worked(message.rounds),
         Role::Assistant => HistoryMessage::Assistant(message.content),
         Role::System => HistoryMessage::Note(message.content),
+    }
+}
+
+impl TurnSink for Chat {
+    fn name(&self) -> &'static str {
+        TRANSCRIPT
+    }
+
+    fn settle<'t>(&'t self, tx: &'t mut Tx, reply: &'t Reply) -> LocalBoxFuture<'t, Result<Settled, StoreError>> {
+        Box::pin(async move {
+            let (Some(conversation), Some(message)) = (&reply.conversation_id, &reply.message_id) else {
+                return Ok(Settled::Ended);
+            };
+            let now = tx.clock().now();
+            let usage = self.0.engine.turn_usage(tx, &reply.session_id).await?;
+            store::settle_reply(tx, conversation, message, reply, usage.as_ref(), now).await?;
+            Ok(Settled::Ended)
+        })
+    }
+
+    fn keep_summary<'t>(
+        &'t self,
+        tx: &'t mut Tx,
+        conversation_id: &'t str,
+        summary: ConversationSummary<'t>,
+    ) -> LocalBoxFuture<'t, Result<(), StoreError>> {
+        Box::pin(store::set_summary(tx, conversation_id, summary))
+    }
+
+    fn said_between<'t>(
+        &'t self,
+        conversation_id: &'t str,
+        after: u64,
+        before: u64,
+    ) -> BoxFuture<'t, Result<Vec<(u64, HistoryMessage)>, StoreError>> {
+        Box::pin(async move {
+            let mut read = self.0.context.db.read().await?;
+            let messages = store::list_between(&mut read, conversation_id, after, before).await?;
+            Ok(messages.into_iter().map(|message| (message.position, history_message(message, None))).collect())
+        })
     }
 }

@@ -26,7 +26,7 @@ impl Chat {
         instead_of: Option<SessionId>,
     ) -> Result<String, ChatError> {
         let agent = match agent {
-            Some(name) => self.named_agent(name).await?,
+            Some(name) => self.0.agents.get(name).await?,
             None => self.0.agents.default_agent().await?,
         };
         let request = format!(

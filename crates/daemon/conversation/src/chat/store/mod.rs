@@ -1,6 +1,5 @@
 //! Rows of conversations and messages.
 
-mod append;
 mod cuts;
 mod deletion;
 mod recent;
@@ -8,7 +7,7 @@ mod recent;
 use agentd_base::{Page, Timestamp};
 use agentd_core::rollups::{self, Counter};
 use agentd_engine::agents::{AgentId, is_living};
-use agentd_engine::engine::{ConversationSummary, Reply, Sources, TurnUsage, Unread};
+use agentd_engine::engine::{ConversationSummary, Reply, SessionId, Sources, TurnUsage, Unread};
 use agentd_engine::projects::{ProjectId, living_project};
 use agentd_store::{Args, Read, Row, StoreError, Tx, ValueError, args};
 
@@ -95,7 +94,6 @@ fn usage(row: &Row) -> Result<Option<TurnUsage>, StoreError> {
     }))
 }
 
-pub(super) use append::{insert_exchange, insert_message, reserve_messages, reserve_next};
 pub(super) use cuts::{
     MessageCut, cut_messages, delete_cut, delete_cut_off, find_last_beyond, find_position, list_cut_off, list_cuts,
 };
@@ -289,6 +287,101 @@ fn within_budget(messages: &str, order: &str) -> String {
          ROW_NUMBER() OVER (ORDER BY position {order}) AS nth \
          FROM ({messages}) AS part) AS page WHERE so_far <= $3 OR nth = 1 ORDER BY position {order}"
     )
+}
+
+/// Makes room for messages behind those that `revision` stands for; answers whether it still does.
+pub(super) async fn reserve_messages(
+    tx: &mut Tx,
+    id: &ConversationId,
+    revision: u64,
+    count: u64,
+    title: &str,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let reserved = tx
+        .execute(
+            format!(
+                "UPDATE conversations SET revision = revision + $3, message_count = message_count + $3, \
+                 updated_at = $4, title = CASE WHEN title_source = 'default' THEN $5 ELSE title END, \
+                 title_source = CASE WHEN title_source = 'default' THEN 'rule' ELSE title_source END \
+                 WHERE id = $1 AND revision = $2 AND {}",
+                is_visible()
+            ),
+            args![id, revision, count, now, title],
+        )
+        .await?;
+    Ok(reserved == 1)
+}
+
+/// Makes room for one message, whatever stands there; answers its position, or `None` when the
+/// conversation is not there.
+pub(super) async fn reserve_next(
+    tx: &mut Tx,
+    id: &ConversationId,
+    title: Option<&str>,
+    now: Timestamp,
+) -> Result<Option<u64>, StoreError> {
+    let row = tx
+        .fetch_optional(
+            format!(
+                "UPDATE conversations SET revision = revision + 1, message_count = message_count + 1, \
+                 updated_at = $2, title = CASE WHEN title_source = 'default' AND $4 = 1 THEN $3 ELSE title END, \
+                 title_source = CASE WHEN title_source = 'default' AND $4 = 1 THEN 'rule' ELSE title_source END \
+                 WHERE id = $1 AND {} RETURNING revision",
+                is_visible()
+            ),
+            args![id, now, title.unwrap_or_default(), title.is_some()],
+        )
+        .await?;
+    row.map(|row| row.get("revision")).transpose()
+}
+
+pub(super) async fn insert_message(tx: &mut Tx, message: &Message) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO messages (id, conversation_id, position, role, content, status, session_id, created_at, \
+         is_untrusted) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        args![
+            &message.id,
+            &message.conversation_id,
+            message.position,
+            message.role.as_str(),
+            &message.content,
+            message.status.as_str(),
+            &message.session_id,
+            message.created_at,
+            message.is_untrusted
+        ],
+    )
+    .await?;
+    rollups::count(tx, &[(Counter::Messages, "", 1)]).await
+}
+
+/// A question and the reply that `session` is to write, in one statement.
+pub(super) async fn insert_exchange(
+    tx: &mut Tx,
+    question: &Message,
+    reply: &Message,
+    session: &SessionId,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO messages (id, conversation_id, position, role, content, status, session_id, created_at, \
+         is_untrusted) VALUES ($1, $2, $3, 'user', $4, 'complete', $5, $6, $7), \
+         ($8, $2, $9, 'assistant', '', 'running', $5, $6, $10)",
+        args![
+            &question.id,
+            &question.conversation_id,
+            question.position,
+            &question.content,
+            session,
+            question.created_at,
+            question.is_untrusted,
+            &reply.id,
+            reply.position,
+            reply.is_untrusted
+        ],
+    )
+    .await?;
+    rollups::count(tx, &[(Counter::Messages, "", 2)]).await
 }
 
 /// Stores a reply that has ended.

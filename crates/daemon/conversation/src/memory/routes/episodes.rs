@@ -1,6 +1,6 @@
 //! Episodes: making, showing, deleting them.
 
-use agentd_base::{Edge, FieldProblem, Page, PageLimits, Problems, Timestamp};
+use agentd_base::{FieldProblem, Page, PageLimits, Problems};
 use agentd_core::runtime::record_once;
 use agentd_web::{ApiError, ApiResult, ErrorBody, IdempotencyKey, Json, Path, Query, Validate, Validated};
 use axum::extract::State;
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{Answer, EpisodeView};
-use crate::memory::model::{Episode, NewEpisode};
-use crate::memory::service::{CreateEpisode, EpisodeFilter, Memory, Related};
+use crate::memory::model::{CreateEpisode, Episode, NewEpisode};
+use crate::memory::service::{EpisodeFilter, Memory, Related};
 
 const LIMITS: PageLimits = PageLimits { default: 20, maximum: 100 };
 const RELATED_LIMITS: PageLimits = PageLimits { default: 10, maximum: 100 };
@@ -47,36 +47,24 @@ pub(super) struct EpisodeFields {
     occurred_at: Option<String>,
 }
 
-impl EpisodeFields {
-    fn checked(self) -> Result<CreateEpisode, Vec<FieldProblem>> {
-        let mut problems = Problems::new();
-        let occurred_at = Timestamp::read_field("occurred_at", self.occurred_at.as_deref(), Edge::First, &mut problems);
+impl From<EpisodeFields> for CreateEpisode {
+    fn from(fields: EpisodeFields) -> Self {
         let episode = NewEpisode {
-            content: self.content,
-            summary: self.summary,
-            source: self.source,
-            topics: self.topics.unwrap_or_default(),
-            importance: self.importance,
-            valence: self.valence,
-            occurred_at,
+            content: fields.content,
+            summary: fields.summary,
+            source: fields.source,
+            topics: fields.topics.unwrap_or_default(),
+            importance: fields.importance,
+            valence: fields.valence,
             ..NewEpisode::default()
         };
-        if problems.is_empty() {
-            return Ok(CreateEpisode { agent: self.agent_id, episode });
-        }
-        for problem in episode.checked().err().unwrap_or_default() {
-            problems.add(problem.field, problem.message);
-        }
-        Err(problems.into_result().err().unwrap_or_default())
+        Self { agent: fields.agent_id, episode, occurred_at: fields.occurred_at }
     }
 }
 
 impl Validate<Memory> for EpisodeFields {
     async fn validate(self, _: &Memory) -> Vec<FieldProblem> {
-        match self.checked() {
-            Ok(wanted) => wanted.episode.checked().err().unwrap_or_default(),
-            Err(problems) => problems,
-        }
+        CreateEpisode::from(self).checked().err().unwrap_or_default()
     }
 }
 
@@ -145,7 +133,7 @@ pub(super) async fn create_episode(
     Validated(Json(fields)): Validated<Json<EpisodeFields>>,
 ) -> ApiResult<(StatusCode, Json<EpisodeView>)> {
     let recorder = record_once(&once, StatusCode::CREATED, |episode: &Episode| EpisodeView::from(episode));
-    let episode = memory.create(fields.checked().map_err(ApiError::invalid)?, recorder).await?;
+    let episode = memory.create(fields.into(), recorder).await?;
     Ok((StatusCode::CREATED, Json(EpisodeView::from(&episode))))
 }
 

@@ -5,26 +5,17 @@ use agentd_store::{NewEvent, Recorder, StoreError, Tx};
 use serde_json::json;
 
 use super::Memory;
-use crate::memory::embedding::Embedded;
-use crate::memory::entities::{TAGGER_VERSION, find_entities};
+use crate::memory::embedding::{Embedded, TAGGER_VERSION};
 use crate::memory::error::MemoryError;
 use crate::memory::follower::MEMORY;
-use crate::memory::model::{Episode, EpisodeId, Millionths, NewEpisode};
+use crate::memory::model::{CreateEpisode, Episode, EpisodeId, Millionths, NewEpisode};
 use crate::memory::settings::EntityExtraction;
 use crate::memory::store::counts::CountChanges;
 use crate::memory::store::entities::Found;
-use crate::memory::store::{entities, episodes, facts, vectors};
+use crate::memory::store::{entities, episodes, facts};
 
 /// A source that its maker does not name.
 const MANUAL: &str = "manual";
-
-/// What somebody wants to be remembered.
-#[derive(Debug, Clone, Default)]
-pub struct CreateEpisode {
-    /// Whose: the id or the `svc_name`.
-    pub agent: Option<String>,
-    pub episode: NewEpisode,
-}
 
 /// What another domain wants to be remembered once.
 #[derive(Debug, Clone)]
@@ -59,18 +50,15 @@ impl Memory {
     /// `Invalid` with every bad field, `Disabled`, an unknown agent, or the store's refusal. Then
     /// nothing was stored.
     pub async fn create(&self, wanted: CreateEpisode, recorder: Recorder<Episode>) -> Result<Episode, MemoryError> {
-        if !self.rules().enabled {
-            return Err(MemoryError::Disabled);
-        }
-        let mut new = wanted.episode.checked().map_err(MemoryError::Invalid)?;
-        if let Some(agent) = &wanted.agent {
-            new.agent_id = Some(self.agent(agent).await?);
-        }
-        match self.store(new, recorder).await? {
-            Some(episode) => Ok(episode),
-            // Only what has an origin can be there already.
-            None => Err(StoreError::Contended.into()),
-        }
+        let new = self.admit(wanted).await?;
+        let record = async move |tx: &mut Tx, stored: Option<&Episode>| {
+            if let Some(episode) = stored {
+                recorder.record(tx, episode).await?;
+            }
+            Ok(())
+        };
+        // Only an episode with an origin can be there already.
+        self.store(new, record).await?.ok_or_else(|| StoreError::Contended.into())
     }
 
     /// Remembers something of an origin once, however often it is asked to. `also` is the caller's part of
@@ -83,23 +71,17 @@ impl Memory {
     where
         F: AsyncFn(&mut Tx, &str) -> Result<(), MemoryError> + Send + Sync + 'static,
     {
-        if !self.rules().enabled {
-            return Err(MemoryError::Disabled);
-        }
-        let new = NewEpisode {
+        let origin = wanted.origin;
+        let episode = NewEpisode {
             content: wanted.content,
             source: Some(wanted.source),
-            origin: Some(wanted.origin.clone()),
+            origin: Some(origin.clone()),
             topics: wanted.topics,
             is_untrusted: wanted.is_untrusted,
             importance: wanted.importance,
             ..NewEpisode::default()
         };
-        let mut new = new.checked().map_err(MemoryError::Invalid)?;
-        if let Some(agent) = &wanted.agent {
-            new.agent_id = Some(self.agent(agent).await?);
-        }
-        let origin = wanted.origin;
+        let new = self.admit(CreateEpisode { agent: wanted.agent, episode, occurred_at: None }).await?;
         let also = async move |tx: &mut Tx, stored: Option<&Episode>| match stored {
             Some(episode) => also(tx, episode.id.as_str()).await,
             None => match episodes::find_by_origin(tx, &origin).await? {
@@ -107,22 +89,24 @@ impl Memory {
                 None => Err(StoreError::Contended.into()),
             },
         };
-        self.store_with(new, also).await.map(|_| ())
+        self.store(new, also).await.map(|_| ())
     }
 
-    /// Stores what was checked, unless something of the same origin is there.
-    async fn store(&self, new: NewEpisode, recorder: Recorder<Episode>) -> Result<Option<Episode>, MemoryError> {
-        let also = async move |tx: &mut Tx, stored: Option<&Episode>| {
-            if let Some(episode) = stored {
-                recorder.record(tx, episode).await?;
-            }
-            Ok(())
-        };
-        self.store_with(new, also).await
+    /// Validates what somebody wants to be remembered, and finds its agent.
+    async fn admit(&self, wanted: CreateEpisode) -> Result<NewEpisode, MemoryError> {
+        if !self.rules().enabled {
+            return Err(MemoryError::Disabled);
+        }
+        let agent = wanted.agent.clone();
+        let mut new = wanted.checked().map_err(MemoryError::Invalid)?;
+        if let Some(agent) = agent {
+            new.agent_id = Some(self.agent(&agent).await?);
+        }
+        Ok(new)
     }
 
-    /// The same, with `also` in the transaction.
-    async fn store_with<F>(&self, new: NewEpisode, also: F) -> Result<Option<Episode>, MemoryError>
+    /// Stores an episode unless one of the same origin is stored, with `also` in the same transaction.
+    async fn store<F>(&self, new: NewEpisode, also: F) -> Result<Option<Episode>, MemoryError>
     where
         F: AsyncFn(&mut Tx, Option<&Episode>) -> Result<(), MemoryError> + Send + 'static,
     {
@@ -158,11 +142,13 @@ impl Memory {
             (new.importance.is_none() || new.valence.is_none()).then(|| agentd_entities::evaluate(&new.content));
         let share = |said: Option<f64>, evaluated: Option<f64>| Millionths::of(said.or(evaluated).unwrap_or_default());
         // Without the tagger they are found when the text is embedded, or by a model.
-        let names = embedded.as_ref().and_then(|embedded| embedded.names.as_deref());
         let found = match self.rules().entity_extraction {
             EntityExtraction::Off => None,
-            EntityExtraction::Rules | EntityExtraction::Llm => names.map(|names| find_entities(&new.content, names)),
+            EntityExtraction::Rules | EntityExtraction::Llm => {
+                embedded.as_ref().and_then(|embedded| embedded.find_entities(&new.content))
+            }
         };
+        let names = embedded.as_ref().and_then(|embedded| embedded.names.as_deref());
         let facts = match &new.agent_id {
             Some(_) => agentd_entities::fact_keys(&new.content, names.unwrap_or_default(), None),
             None => Vec::new(),
@@ -203,7 +189,7 @@ impl Memory {
             return Ok(None);
         }
         if let Some(Embedded { model, vectors, .. }) = &prepared.embedded {
-            vectors::replace_vectors(tx, episode.number, model, vectors).await?;
+            episodes::replace_vectors(tx, episode.number, model, vectors).await?;
         }
         if let Some(found) = &prepared.found {
             episode.entities = entities::insert_found(tx, episode.number, TAGGER_VERSION, found, &mut counts).await?;

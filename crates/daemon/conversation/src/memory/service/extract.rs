@@ -10,11 +10,12 @@ use agentd_store::{StoreError, Tx};
 use serde::Deserialize;
 
 use super::Memory;
-use crate::memory::entities::BY_MODEL;
 use crate::memory::error::MemoryError;
 use crate::memory::settings::EntityExtraction;
 use crate::memory::store::entities::{self, EntityKey, Found, FoundEntity};
 
+/// Version of what a model extracted, which no newer tagger replaces.
+const BY_MODEL: i64 = 1_000;
 const TEXT_CHARACTERS: usize = 8_000;
 const MOST_ENTITIES: usize = 50;
 const MOST_RELATIONS: usize = 100;

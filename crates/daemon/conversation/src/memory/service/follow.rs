@@ -1,7 +1,5 @@
 //! Following turns that end: what was said in them is remembered soon after.
 
-use std::time::Duration;
-
 use agentd_base::Timestamp;
 use agentd_core::runtime::WorkerReport;
 use agentd_engine::engine::{Session, SessionStatus, TurnObserver};
@@ -10,42 +8,17 @@ use agentd_store::Tx;
 use super::Memory;
 use super::remember::{DueConversations, MESSAGES_AT_ONCE};
 use crate::memory::error::MemoryError;
+use crate::memory::followed::Run;
 use crate::memory::jobs::Job;
 use crate::memory::source::ConversationRef;
 use crate::memory::store::conversations::ConversationProgress;
 use crate::memory::store::{conversations, jobs};
 
-/// A change of another daemon may be stored so much later than the time it bears. As often everything is looked
-/// at again that changed since it was done last.
-const LOOK_BACK: Duration = Duration::from_secs(60);
-/// Changes of this daemon are stored nearly in the order of their times.
-const OVERLAP: Duration = Duration::from_millis(100);
 const CONVERSATIONS_A_PAGE: u32 = 100;
 /// Conversations that are gone over together, before other workers have their turn.
 const CONVERSATIONS_AT_ONCE: usize = 32;
 /// Pages without anything new before that.
 const PAGES: usize = 20;
-
-/// How far what was said is followed; only remembered here, and begun again where nothing is.
-#[derive(Debug, Default)]
-pub(super) struct Followed {
-    /// What changed before this was gone over.
-    through: Option<Timestamp>,
-    looked_back_at: Option<Timestamp>,
-    /// A run that has not come to its end.
-    run: Option<Run>,
-}
-
-/// A run through everything that changed since some time, in the order of that.
-#[derive(Debug)]
-struct Run {
-    /// When it began, where it looks back.
-    looks_back_at: Option<Timestamp>,
-    /// Where it stands: a time, and a conversation of that time.
-    place: (Timestamp, String),
-    /// Where the next one begins for what this one could not finish.
-    unfinished: Option<Timestamp>,
-}
 
 impl TurnObserver for Memory {
     fn turn_ended(&self, session: &Session, _status: SessionStatus, _reason: Option<&str>) {
@@ -86,7 +59,7 @@ impl Memory {
             let is_new = last.is_some();
             run.place = if is_whole { next } else { last }.unwrap_or(run.place);
             if is_whole && is_last {
-                return Ok(WorkerReport { items, has_more: self.end_run(&run) });
+                return Ok(WorkerReport { items, has_more: self.0.followed.lock().end(&run) });
             }
             if is_new {
                 break;
@@ -98,32 +71,12 @@ impl Memory {
 
     async fn begin_run(&self) -> Result<Run, MemoryError> {
         let now = self.context().clock.now();
-        let (through, looked_back_at) = {
-            let followed = self.0.followed.lock();
-            (followed.through, followed.looked_back_at)
-        };
-        let (since, looks_back_at) = match (through, looked_back_at) {
-            (Some(through), Some(at)) if at <= now && now < at + LOOK_BACK => (through - OVERLAP, None),
-            (Some(through), Some(at)) => ((through - OVERLAP).min(at.min(now) - LOOK_BACK), Some(now)),
-            _ => {
-                let job = Job::Consolidate.as_str();
-                let row = jobs::find_job(&mut self.context().db.read().await?, job).await?;
-                let finished = row.filter(|row| row.finished_at.is_some()).and_then(|row| row.started_at);
-                (finished.unwrap_or(Timestamp::from_micros(0)) - LOOK_BACK, Some(now))
-            }
-        };
-        Ok(Run { looks_back_at, place: (since, String::new()), unfinished: None })
-    }
-
-    /// Answers whether something is left for the next run.
-    fn end_run(&self, run: &Run) -> bool {
-        let mut followed = self.0.followed.lock();
-        followed.looked_back_at = run.looks_back_at.or(followed.looked_back_at);
-        followed.through = match run.unfinished {
-            Some(unfinished) => Some(unfinished),
-            None => followed.through.max(Some(run.place.0)),
-        };
-        run.unfinished.is_some()
+        if let Some(run) = self.0.followed.lock().next_run(now) {
+            return Ok(run);
+        }
+        let row = jobs::find_job(&mut self.context().db.read().await?, Job::Consolidate.as_str()).await?;
+        let finished = row.filter(|row| row.finished_at.is_some()).and_then(|row| row.started_at);
+        Ok(Run::first(finished, now))
     }
 
     /// Goes over the next messages of some conversations. Answers when the first of those changed that there is

@@ -7,6 +7,7 @@ mod extract;
 mod follow;
 mod forget;
 mod insight;
+mod lifecycle;
 mod read;
 mod recall;
 mod remember;
@@ -14,7 +15,6 @@ mod search;
 mod toggles;
 mod work;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use agentd_base::Timestamp;
@@ -22,13 +22,10 @@ use agentd_core::runtime::{AppContext, NextDue};
 use agentd_core::settings::Settings;
 use agentd_engine::agents::{AgentId, Agents};
 use agentd_engine::engine::Engine;
-use agentd_inference::embedder::Embedder;
-use recall::Noted;
 use tokio::sync::{Notify, Semaphore};
 
 pub(super) use super::store::entities::Relation;
 pub(super) use clusters::Cluster;
-pub(super) use create::CreateEpisode;
 pub use create::Remember;
 pub(super) use read::{EpisodeFilter, Related, Statistics};
 pub(super) use search::{Search, SearchHit, SearchMode};
@@ -36,7 +33,9 @@ pub(super) use search::{Search, SearchHit, SearchMode};
 use super::clustering::Clusterings;
 use super::embedding::Embedding;
 use super::error::MemoryError;
+use super::followed::Followed;
 use super::follower::Follower;
+use super::recall_queue::RecallQueue;
 use super::settings::MemorySettings;
 use super::source::ConversationSource;
 
@@ -53,9 +52,7 @@ struct Inner {
     source: Arc<dyn ConversationSource>,
     /// Permits for turns that recall.
     recalling: Arc<Semaphore>,
-    /// What recalling came to and is not written down yet.
-    noted: parking_lot::Mutex<VecDeque<Noted>>,
-    noted_wake: Arc<Notify>,
+    recalls: RecallQueue,
     /// Wakes what follows turns that end.
     remember_wake: Arc<Notify>,
     /// Wakes what goes through all conversations.
@@ -67,8 +64,7 @@ struct Inner {
     /// Models that did not answer are not asked again before.
     extract_again: parking_lot::Mutex<Option<Timestamp>>,
     consolidation_due: NextDue,
-    /// How far the turns that ended are followed.
-    followed: parking_lot::Mutex<follow::Followed>,
+    followed: parking_lot::Mutex<Followed>,
 }
 
 /// Cheap to clone.
@@ -82,41 +78,6 @@ impl std::fmt::Debug for Memory {
 }
 
 impl Memory {
-    #[must_use]
-    pub fn new(
-        context: AppContext,
-        settings: Settings,
-        agents: Agents,
-        engine: Engine,
-        source: Arc<dyn ConversationSource>,
-        embedder: Arc<dyn Embedder>,
-    ) -> Self {
-        let embedding = Embedding::new(embedder, context.db.clone());
-        let memory = Self(Arc::new(Inner {
-            follower: Follower::new(context.clone(), embedding.clone()),
-            clusterings: Clusterings::default(),
-            embed_wake: Arc::default(),
-            context,
-            settings,
-            agents,
-            embedding,
-            engine,
-            source,
-            recalling: Arc::new(Semaphore::new(recall::AT_ONCE)),
-            noted: parking_lot::Mutex::default(),
-            noted_wake: Arc::default(),
-            remember_wake: Arc::default(),
-            consolidate_wake: Arc::default(),
-            forget_wake: Arc::default(),
-            extract_wake: Arc::default(),
-            extract_again: parking_lot::Mutex::default(),
-            consolidation_due: NextDue::default(),
-            followed: parking_lot::Mutex::default(),
-        }));
-        memory.follow_settings();
-        memory
-    }
-
     pub(super) fn context(&self) -> &AppContext {
         &self.0.context
     }
@@ -149,8 +110,8 @@ impl Memory {
         &*self.0.source
     }
 
-    pub(super) fn noted_wake(&self) -> Arc<Notify> {
-        Arc::clone(&self.0.noted_wake)
+    pub(super) fn recalls_wake(&self) -> Arc<Notify> {
+        self.0.recalls.wake()
     }
 
     pub(super) fn remember_wake(&self) -> Arc<Notify> {
@@ -181,23 +142,6 @@ impl Memory {
 
     pub(super) fn rules(&self) -> Arc<MemorySettings> {
         self.0.settings.section::<MemorySettings>()
-    }
-
-    /// Writes down what was recalled, and the index to disk, so that the next start has nothing to catch up on.
-    pub async fn close(&self) {
-        loop {
-            match self.write_noted().await {
-                Ok(report) if report.has_more => {}
-                Ok(_) => break,
-                Err(error) => {
-                    tracing::warn!(%error, "what agents recalled last is not counted");
-                    break;
-                }
-            }
-        }
-        if let Err(error) = self.0.follower.shut_down().await {
-            tracing::warn!(%error, "the search index of memory could not be written; the next start catches up");
-        }
     }
 
     /// The id of an agent that is there.

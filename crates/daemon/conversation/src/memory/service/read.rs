@@ -102,7 +102,7 @@ impl Memory {
         let index = self.follower().current().await?;
         let agent = episode.agent_id.as_ref().map(|agent| agent_key(agent.as_str())).unwrap_or_default();
         let row = row_number(episode.number);
-        let near = self.follower().ask(&index, move |index| {
+        let near = self.follower().ask(&index, |index| {
             let filter = Filter { agent: Some(agent), ..Default::default() };
             index.similar(row, &filter, RELATED_CANDIDATES as usize)
         });

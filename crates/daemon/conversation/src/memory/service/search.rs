@@ -4,9 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use agentd_base::{Page, Timestamp};
-use agentd_search_index::{
-    AgentKey, Filter, Highlighter, Index, IndexError, Mode, SearchHits, SearchRequest, SourceKey,
-};
+use agentd_search_index::{AgentKey, Filter, Highlighter, Index, Mode, SearchRequest};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -63,6 +61,16 @@ pub struct Found {
     pub degraded: bool,
 }
 
+impl From<SearchMode> for Mode {
+    fn from(mode: SearchMode) -> Self {
+        match mode {
+            SearchMode::Hybrid => Self::Hybrid,
+            SearchMode::Keyword => Self::Keyword,
+            SearchMode::Semantic => Self::Semantic,
+        }
+    }
+}
+
 impl Memory {
     /// # Errors
     /// An unknown agent, `NoEmbedder` for a search by meaning alone, the index's failure, or the
@@ -84,19 +92,24 @@ impl Memory {
             return Ok(Found { hits: Vec::new(), total: 0, degraded: false });
         }
         let vector = meaning.unwrap_or_default();
-        let wanted = Wanted {
-            text: search.text.clone(),
-            mode: search.mode,
-            page: search.page,
-            agent,
-            and_of_owner: search.and_of_owner,
-            sources: search.source.iter().map(|source| source_key(source)).collect(),
-            from: search.from,
-            // The index's end is exclusive.
-            until: search.until.map(|until| Timestamp::from_micros(until.as_micros().saturating_add(1))),
-            vector,
+        let source = search.source.as_deref().map(source_key);
+        let request = SearchRequest {
+            mode: search.mode.into(),
+            text: &search.text,
+            vector: vector.as_deref(),
+            filter: Filter {
+                agent,
+                and_of_none: search.and_of_owner,
+                sources: source.as_slice(),
+                from: search.from,
+                // The index's end is exclusive.
+                until: search.until.map(|until| Timestamp::from_micros(until.as_micros().saturating_add(1))),
+                ..Filter::default()
+            },
+            offset: usize::try_from(search.page.offset).unwrap_or(usize::MAX),
+            limit: search.page.limit as usize,
         };
-        let searched = self.follower().ask(&index, move |index| wanted.search(index)).await?;
+        let searched = self.follower().ask(&index, |index| index.search(&request)).await?;
         let score: HashMap<i64, f64> = searched
             .hits
             .iter()
@@ -115,47 +128,7 @@ impl Memory {
             .collect();
         Ok(Found { hits, total: searched.total as u64, degraded: searched.degraded && !is_without_words })
     }
-}
 
-/// What the index is asked.
-#[derive(Clone)]
-struct Wanted {
-    text: String,
-    mode: SearchMode,
-    page: Page,
-    agent: Option<AgentKey>,
-    and_of_owner: bool,
-    sources: Vec<SourceKey>,
-    from: Option<Timestamp>,
-    until: Option<Timestamp>,
-    vector: Option<Vec<f32>>,
-}
-
-impl Wanted {
-    fn search(&self, index: &Index) -> Result<SearchHits, IndexError> {
-        index.search(&SearchRequest {
-            mode: match self.mode {
-                SearchMode::Hybrid => Mode::Hybrid,
-                SearchMode::Keyword => Mode::Keyword,
-                SearchMode::Semantic => Mode::Semantic,
-            },
-            text: &self.text,
-            vector: self.vector.as_deref(),
-            filter: Filter {
-                agent: self.agent,
-                and_of_none: self.and_of_owner,
-                sources: &self.sources,
-                from: self.from,
-                until: self.until,
-                ..Filter::default()
-            },
-            offset: usize::try_from(self.page.offset).unwrap_or(usize::MAX),
-            limit: self.page.limit as usize,
-        })
-    }
-}
-
-impl Memory {
     /// The vector of what is asked, as far as it means something.
     pub(super) async fn meaning(
         &self,
@@ -163,8 +136,7 @@ impl Memory {
         text: &str,
         agent: Option<AgentKey>,
     ) -> Result<Option<Vec<f32>>, MemoryError> {
-        let text = text.to_owned();
-        let text = self.follower().ask(index, move |index| index.embedding_query(&text, agent)).await?;
+        let text = self.follower().ask(index, |index| index.embedding_query(text, agent)).await?;
         self.embedding().query(&text).await
     }
 }

@@ -1,25 +1,13 @@
-//! What a change of the settings sets off at once, and what it leaves alone.
-
-use std::sync::{Arc, Weak};
+//! Since when memory is on: what was said while it was off is not remembered later.
 
 use agentd_base::Timestamp;
 use agentd_store::Tx;
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
-use super::{Inner, Memory};
+use super::Memory;
 use crate::memory::error::MemoryError;
 use crate::memory::store::toggles::{self, Toggle};
 
 impl Memory {
-    /// Follows the settings until the daemon drains: what they say is done now, not when a worker looks next.
-    pub(super) fn follow_settings(&self) {
-        let (inner, settings) = (Arc::downgrade(&self.0), self.0.settings.clone());
-        let draining = self.context().draining.clone();
-        let work = move || follow(inner.clone(), settings.watch(), draining.clone());
-        self.context().supervise("memory.settings", work);
-    }
-
     /// Since when what is said is remembered by itself; `None`: it is not. What was said before, while that was
     /// off, was not meant to be remembered.
     pub(super) async fn storing_since(&self) -> Result<Option<Timestamp>, MemoryError> {
@@ -46,33 +34,5 @@ impl Memory {
         };
         let since = self.context().db.write(note).await?;
         Ok(is_on.then_some(since))
-    }
-
-    async fn take_up_settings(&self) {
-        if let Err(error) = self.storing_since().await {
-            tracing::warn!(%error, "since when conversations are remembered is noted later");
-        }
-        *self.0.extract_again.lock() = None;
-        for wake in [self.remember_wake(), self.consolidate_wake(), self.forget_wake(), self.extract_wake()] {
-            wake.notify_one();
-        }
-    }
-}
-
-async fn follow(inner: Weak<Inner>, mut changes: watch::Receiver<u64>, draining: CancellationToken) {
-    let rules = || inner.upgrade().map(|inner| Memory(inner).rules());
-    let mut before = rules();
-    loop {
-        tokio::select! {
-            () = draining.cancelled() => return,
-            changed = changes.changed() => if changed.is_err() { return },
-        }
-        let now = rules();
-        if now != before
-            && let Some(inner) = inner.upgrade()
-        {
-            Memory(inner).take_up_settings().await;
-        }
-        before = now;
     }
 }

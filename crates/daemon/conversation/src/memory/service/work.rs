@@ -11,8 +11,7 @@ use serde_json::json;
 
 use super::Memory;
 use super::remember::DueConversations;
-use crate::memory::embedding::OTHER_MODEL;
-use crate::memory::entities::{TAGGER_VERSION, find_entities};
+use crate::memory::embedding::{OTHER_MODEL, TAGGER_VERSION};
 use crate::memory::error::MemoryError;
 use crate::memory::jobs::{Job, JobState, JobStatus, Tally};
 use crate::memory::settings::EntityExtraction;
@@ -20,8 +19,8 @@ use crate::memory::source::ConversationRef;
 use crate::memory::store::conversations::{self, ConversationProgress};
 use crate::memory::store::counts::count_episodes;
 use crate::memory::store::entities::{self, Found};
+use crate::memory::store::episodes;
 use crate::memory::store::jobs::{self, JobRow};
-use crate::memory::store::{episodes, vectors};
 
 /// After a daemon's sudden end another one may go on with its work when this is over.
 const LEASE: Duration = Duration::from_secs(20);
@@ -276,8 +275,9 @@ impl Memory {
         let embedded = self.embedding().texts(texts).await;
         let embedded = embedded.map_err(|error| MemoryError::NoTagger { reason: error.message })?;
         let found = episodes.into_iter().zip(embedded).map(|((number, content), embedded)| {
-            let names = embedded.names.ok_or_else(|| MemoryError::NoTagger { reason: OTHER_MODEL.to_owned() })?;
-            Ok((number, find_entities(&content, &names)))
+            let found = embedded.find_entities(&content);
+            let found = found.ok_or_else(|| MemoryError::NoTagger { reason: OTHER_MODEL.to_owned() })?;
+            Ok((number, found))
         });
         found.collect()
     }
@@ -309,9 +309,9 @@ impl Memory {
         let total = count_episodes(&mut read, None).await?;
         let model = match self.embedding().model_id().await {
             Some(model) => Some(model),
-            None => vectors::newest_model(&mut read).await?,
+            None => episodes::newest_model(&mut read).await?,
         };
-        let waiting = vectors::count_without_vectors_of(&mut read, model.as_deref().unwrap_or_default()).await?;
+        let waiting = episodes::count_without_vectors_of(&mut read, model.as_deref().unwrap_or_default()).await?;
         let status = match (waiting, self.embedding().model_id().await) {
             (0, _) => JobStatus::Idle,
             (_, Some(_)) => JobStatus::Running,

@@ -6,8 +6,7 @@ use agentd_engine::agents::{AgentId, is_living};
 use agentd_store::{Args, Read, Row, StoreError, Tx, args};
 
 use super::counts::{CountChanges, Figure};
-use super::episodes::IN_SIGHT;
-use super::placeholders;
+use super::{NOT_DELETED, placeholders};
 use crate::memory::model::{Entity, EntityId, Episode};
 
 /// What is found in one episode. Both lists are in the order of their keys, so that two transactions
@@ -295,7 +294,7 @@ pub(crate) async fn not_extracted_by(
     let rows = read
         .fetch_all(
             format!(
-                "SELECT number, content FROM episodes WHERE extraction < $1 AND number > $2 AND {IN_SIGHT} \
+                "SELECT number, content FROM episodes WHERE extraction < $1 AND number > $2 AND {NOT_DELETED} \
                  ORDER BY number LIMIT $3"
             ),
             args![rules, after, limit],
@@ -305,7 +304,7 @@ pub(crate) async fn not_extracted_by(
 }
 
 pub(crate) async fn count_not_extracted_by(read: &mut Read, rules: i64) -> Result<u64, StoreError> {
-    let sql = format!("SELECT COUNT(*) FROM episodes WHERE extraction < $1 AND {IN_SIGHT}");
+    let sql = format!("SELECT COUNT(*) FROM episodes WHERE extraction < $1 AND {NOT_DELETED}");
     read.fetch_one(sql, args![rules]).await?.first()
 }
 
@@ -330,7 +329,7 @@ pub(crate) async fn of_agent_not_extracted_by(
 /// Puts what was found now in the place of what older rules found; `false` when the episode is gone, or was
 /// gone over by rules as new already.
 pub(crate) async fn replace_found(tx: &mut Tx, episode: i64, rules: i64, found: &Found) -> Result<bool, StoreError> {
-    let sql = format!("SELECT 1 FROM episodes WHERE number = $1 AND extraction < $2 AND {IN_SIGHT}");
+    let sql = format!("SELECT 1 FROM episodes WHERE number = $1 AND extraction < $2 AND {NOT_DELETED}");
     if tx.fetch_optional(sql, args![episode, rules]).await?.is_none() {
         return Ok(false);
     }

@@ -1,4 +1,4 @@
-//! Rows of episodes.
+//! Rows of episodes and their vectors.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,15 +8,11 @@ use agentd_entities::Wording;
 use agentd_store::{Args, Read, Row, StoreError, Tx, args};
 
 use super::counts::{CountChanges, count_episodes};
-use super::{EPISODES, entities, facts, placeholders};
+use super::{EPISODES, NOT_DELETED, entities, facts, placeholders};
 use crate::memory::model::{Episode, EpisodeId, Millionths};
 
 const COLUMNS: &str = "number, id, agent_id, source, content, summary, topics, importance, valence, access_count, \
                        superseded_by, is_untrusted, occurred_at, created_at, updated_at";
-
-/// Episodes of agents that are gone are out of sight, and count for nothing, before they are deleted.
-pub(super) const IN_SIGHT: &str =
-    "NOT EXISTS (SELECT 1 FROM agents WHERE agents.id = episodes.agent_id AND agents.deleted_at IS NOT NULL)";
 
 /// Which of ten equal parts the importance lies in, as [`crate::memory::model::importance_bucket`] says.
 pub(super) const BUCKET: &str = "CASE WHEN importance >= 1000000 THEN 9 ELSE importance / 100000 END";
@@ -85,7 +81,7 @@ pub(crate) async fn insert_episode(
 }
 
 pub(crate) async fn find_episode(read: &mut Read, id: &EpisodeId) -> Result<Option<Episode>, StoreError> {
-    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE id = $1 AND {IN_SIGHT}");
+    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE id = $1 AND {NOT_DELETED}");
     let Some(row) = read.fetch_optional(sql, args![id]).await? else { return Ok(None) };
     let mut found = vec![episode(&row)?];
     entities::attach(read, &mut found).await?;
@@ -99,7 +95,7 @@ pub(crate) async fn episodes_by_number(read: &mut Read, numbers: &[i64]) -> Resu
     }
     let mut args = Args::new();
     let places = placeholders(&mut args, numbers.iter().copied());
-    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE number IN ({places}) AND {IN_SIGHT}");
+    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE number IN ({places}) AND {NOT_DELETED}");
     let rows = read.fetch_all(sql, args).await?;
     let mut found = rows.iter().map(episode).collect::<Result<Vec<_>, _>>()?;
     found.sort_by_key(|episode| numbers.iter().position(|number| *number == episode.number));
@@ -113,7 +109,7 @@ pub(crate) async fn ids_by_number(read: &mut Read, numbers: &[i64]) -> Result<Ha
     for batch in numbers.chunks(BATCH) {
         let mut args = Args::new();
         let places = placeholders(&mut args, batch.iter().copied());
-        let sql = format!("SELECT number, id FROM episodes WHERE number IN ({places}) AND {IN_SIGHT}");
+        let sql = format!("SELECT number, id FROM episodes WHERE number IN ({places}) AND {NOT_DELETED}");
         for row in read.fetch_all(sql, args).await? {
             ids.insert(row.get("number")?, row.get("id")?);
         }
@@ -123,7 +119,7 @@ pub(crate) async fn ids_by_number(read: &mut Read, numbers: &[i64]) -> Result<Ha
 
 /// Whether there is anything that an agent may recall: an episode of its own, or one of the owner's.
 pub(crate) async fn has_any_for(read: &mut Read, agent: &AgentId) -> Result<bool, StoreError> {
-    let sql = format!("SELECT 1 FROM episodes WHERE (agent_id = $1 OR agent_id IS NULL) AND {IN_SIGHT} LIMIT 1");
+    let sql = format!("SELECT 1 FROM episodes WHERE (agent_id = $1 OR agent_id IS NULL) AND {NOT_DELETED} LIMIT 1");
     Ok(read.fetch_optional(sql, args![agent]).await?.is_some())
 }
 
@@ -139,7 +135,7 @@ pub(crate) async fn beginnings(
         let places = placeholders(&mut args, batch.iter().copied());
         let sql = format!(
             "SELECT number, substr(content, 1, {characters}) AS beginning FROM episodes \
-             WHERE number IN ({places}) AND {IN_SIGHT}"
+             WHERE number IN ({places}) AND {NOT_DELETED}"
         );
         for row in read.fetch_all(sql, args).await? {
             beginnings.insert(row.get("number")?, row.get("beginning")?);
@@ -179,13 +175,13 @@ pub(crate) async fn indexed_rows(read: &mut Read, numbers: &[i64]) -> Result<Vec
     }
     let mut args = Args::new();
     let places = placeholders(&mut args, numbers.iter().copied());
-    let sql = format!("SELECT {INDEXED} FROM episodes WHERE number IN ({places}) AND {IN_SIGHT} ORDER BY number");
+    let sql = format!("SELECT {INDEXED} FROM episodes WHERE number IN ({places}) AND {NOT_DELETED} ORDER BY number");
     read.fetch_all(sql, args).await?.iter().map(indexed).collect()
 }
 
 /// All of them, page by page.
 pub(crate) async fn indexed_rows_after(read: &mut Read, after: i64, limit: u32) -> Result<Vec<IndexedRow>, StoreError> {
-    let sql = format!("SELECT {INDEXED} FROM episodes WHERE number > $1 AND {IN_SIGHT} ORDER BY number LIMIT $2");
+    let sql = format!("SELECT {INDEXED} FROM episodes WHERE number > $1 AND {NOT_DELETED} ORDER BY number LIMIT $2");
     read.fetch_all(sql, args![after, limit]).await?.iter().map(indexed).collect()
 }
 
@@ -199,7 +195,7 @@ pub(crate) async fn list_episodes(
     let of_agent = agent.map_or_else(String::new, |agent| format!("agent_id = ${} AND", args.push(agent)));
     let (limit, offset) = (args.push(page.limit), args.push(page.offset));
     let sql = format!(
-        "SELECT {COLUMNS} FROM episodes WHERE {of_agent} {IN_SIGHT} ORDER BY number DESC LIMIT ${limit} OFFSET ${offset}"
+        "SELECT {COLUMNS} FROM episodes WHERE {of_agent} {NOT_DELETED} ORDER BY number DESC LIMIT ${limit} OFFSET ${offset}"
     );
     let rows = read.fetch_all(sql, args).await?;
     let mut found = rows.iter().map(episode).collect::<Result<Vec<_>, _>>()?;
@@ -209,7 +205,7 @@ pub(crate) async fn list_episodes(
 
 /// All of them, page by page, the oldest first. For exports.
 pub(crate) async fn episodes_after(read: &mut Read, after: i64, limit: u32) -> Result<Vec<Episode>, StoreError> {
-    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE number > $1 AND {IN_SIGHT} ORDER BY number LIMIT $2");
+    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE number > $1 AND {NOT_DELETED} ORDER BY number LIMIT $2");
     let rows = read.fetch_all(sql, args![after, limit]).await?;
     let mut found = rows.iter().map(episode).collect::<Result<Vec<_>, _>>()?;
     entities::attach(read, &mut found).await?;
@@ -276,7 +272,7 @@ pub(crate) async fn episodes_by_id(read: &mut Read, ids: &[String]) -> Result<Ve
     }
     let mut args = Args::new();
     let places = placeholders(&mut args, ids.iter().map(String::as_str));
-    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE id IN ({places}) AND {IN_SIGHT}");
+    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE id IN ({places}) AND {NOT_DELETED}");
     let rows = read.fetch_all(sql, args).await?;
     let mut found = rows.iter().map(episode).collect::<Result<Vec<_>, _>>()?;
     found.sort_by_key(|episode| ids.iter().position(|id| id == episode.id.as_str()));
@@ -307,7 +303,7 @@ pub(crate) async fn find_repeated(
     let Some(hash) = hash_wording(&wording) else { return Ok(None) };
     let sql = format!(
         "SELECT number, content FROM episodes \
-         WHERE agent_id = $1 AND wording = $2 AND number < $3 AND superseded_by IS NULL AND {IN_SIGHT} \
+         WHERE agent_id = $1 AND wording = $2 AND number < $3 AND superseded_by IS NULL AND {NOT_DELETED} \
          ORDER BY number LIMIT 1"
     );
     let args = args![agent, hash, before.unwrap_or(i64::MAX)];
@@ -320,7 +316,7 @@ pub(crate) async fn find_repeated(
 /// Merges a repeated text into an episode, which counts as recalled and keeps the higher importance. Returns `false` if
 /// the episode is gone.
 pub(crate) async fn merge_into(tx: &mut Tx, number: i64, importance: Millionths) -> Result<bool, StoreError> {
-    let sql = format!("SELECT importance FROM episodes WHERE number = $1 AND {IN_SIGHT}");
+    let sql = format!("SELECT importance FROM episodes WHERE number = $1 AND {NOT_DELETED}");
     let Some(row) = tx.fetch_optional(sql, args![number]).await? else { return Ok(false) };
     let before = Millionths(row.get("importance")?);
     let after = before.max(importance);
@@ -341,7 +337,7 @@ pub(crate) async fn merge_into(tx: &mut Tx, number: i64, importance: Millionths)
 /// Which episodes are to be compared with those before them.
 pub(crate) async fn list_comparable(read: &mut Read, after: i64, limit: u32) -> Result<Vec<Episode>, StoreError> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM episodes WHERE number > $1 AND source IN ('conversation', 'insight') AND {IN_SIGHT} \
+        "SELECT {COLUMNS} FROM episodes WHERE number > $1 AND source IN ('conversation', 'insight') AND {NOT_DELETED} \
          ORDER BY number LIMIT $2"
     );
     read.fetch_all(sql, args![after, limit]).await?.iter().map(episode).collect()
@@ -354,7 +350,7 @@ pub(crate) async fn list_untouched_since(
     limit: u32,
 ) -> Result<Vec<Episode>, StoreError> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM episodes WHERE touched_at < $1 AND {IN_SIGHT} ORDER BY touched_at, number LIMIT $2"
+        "SELECT {COLUMNS} FROM episodes WHERE touched_at < $1 AND {NOT_DELETED} ORDER BY touched_at, number LIMIT $2"
     );
     read.fetch_all(sql, args![since, limit]).await?.iter().map(episode).collect()
 }
@@ -367,7 +363,7 @@ pub(crate) async fn list_unimportant(
 ) -> Result<Vec<Episode>, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS} FROM episodes \
-         WHERE origin IS NOT NULL AND source <> 'hook' AND importance < $1 AND {IN_SIGHT} \
+         WHERE origin IS NOT NULL AND source <> 'hook' AND importance < $1 AND {NOT_DELETED} \
          ORDER BY importance, number LIMIT $2"
     );
     read.fetch_all(sql, args![importance.0, limit]).await?.iter().map(episode).collect()
@@ -385,10 +381,100 @@ pub(crate) async fn is_still_to_go(
             format!(
                 "SELECT 1 FROM episodes WHERE number = $1 \
                  AND ((origin IS NOT NULL AND source <> 'hook' AND importance < $2) OR touched_at < $3) \
-                  AND {IN_SIGHT}"
+                  AND {NOT_DELETED}"
             ),
             args![number, least.0, untouched_since.unwrap_or(Timestamp::from_micros(0))],
         )
         .await?;
     Ok(row.is_some())
+}
+
+/// Vectors are stored as little-endian 32-bit floats.
+fn to_bytes(vector: &[f32]) -> Vec<u8> {
+    vector.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+fn from_bytes(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+}
+
+/// Puts the vectors of an episode in the place of those that it has.
+pub(crate) async fn replace_vectors(
+    tx: &mut Tx,
+    episode: i64,
+    model: &str,
+    vectors: &[Vec<f32>],
+) -> Result<(), StoreError> {
+    tx.execute("DELETE FROM episode_vectors WHERE episode = $1", args![episode]).await?;
+    for (part, vector) in vectors.iter().enumerate() {
+        let part = i64::try_from(part).unwrap_or(i64::MAX);
+        tx.execute(
+            "INSERT INTO episode_vectors (episode, part, vector) VALUES ($1, $2, $3)",
+            args![episode, part, to_bytes(vector)],
+        )
+        .await?;
+    }
+    tx.execute("UPDATE episodes SET embedding_model = $2 WHERE number = $1", args![episode, model]).await?;
+    Ok(())
+}
+
+/// The vectors of episodes, in the order of `(episode, part)`.
+pub(crate) async fn vectors_of(read: &mut Read, episodes: &[i64]) -> Result<Vec<(i64, Vec<f32>)>, StoreError> {
+    if episodes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut args = Args::new();
+    let places = placeholders(&mut args, episodes.iter().copied());
+    let sql = format!("SELECT episode, vector FROM episode_vectors WHERE episode IN ({places}) ORDER BY episode, part");
+    let rows = read.fetch_all(sql, args).await?;
+    rows.iter().map(|row| Ok((row.get("episode")?, from_bytes(&row.get::<Vec<u8>>("vector")?)))).collect()
+}
+
+/// Episodes whose vectors are not of `model`, the oldest first: number, and what is embedded.
+pub(crate) async fn without_vectors_of(
+    read: &mut Read,
+    model: &str,
+    limit: u32,
+) -> Result<Vec<(i64, String)>, StoreError> {
+    // Three spans of one index, where `<>` would look at every row.
+    let rows = read
+        .fetch_all(
+            format!(
+                "SELECT number, content FROM episodes WHERE number IN (\
+                 SELECT number FROM episodes WHERE embedding_model IS NULL AND {NOT_DELETED} \
+                 UNION ALL SELECT number FROM episodes WHERE embedding_model < $1 AND {NOT_DELETED} \
+                 UNION ALL SELECT number FROM episodes WHERE embedding_model > $1 AND {NOT_DELETED} LIMIT $2) \
+                 ORDER BY number"
+            ),
+            args![model, limit],
+        )
+        .await?;
+    rows.iter().map(|row| Ok((row.get("number")?, row.get("content")?))).collect()
+}
+
+/// How many episodes have no vectors of `model`.
+pub(crate) async fn count_without_vectors_of(read: &mut Read, model: &str) -> Result<u64, StoreError> {
+    let row = read
+        .fetch_one(
+            format!(
+                "SELECT (SELECT COUNT(*) FROM episodes WHERE embedding_model IS NULL AND {NOT_DELETED}) \
+                 + (SELECT COUNT(*) FROM episodes WHERE embedding_model < $1 AND {NOT_DELETED}) \
+                 + (SELECT COUNT(*) FROM episodes WHERE embedding_model > $1 AND {NOT_DELETED})"
+            ),
+            args![model],
+        )
+        .await?;
+    row.first()
+}
+
+/// Whether the episode is still there.
+pub(crate) async fn exists(read: &mut Read, episode: i64) -> Result<bool, StoreError> {
+    let row = read.fetch_optional("SELECT 1 FROM episodes WHERE number = $1", args![episode]).await?;
+    Ok(row.is_some())
+}
+
+/// The model whose vectors the newest embedded episode has.
+pub(crate) async fn newest_model(read: &mut Read) -> Result<Option<String>, StoreError> {
+    let sql = "SELECT embedding_model FROM episodes WHERE embedding_model IS NOT NULL ORDER BY number DESC LIMIT 1";
+    read.fetch_optional(sql, args![]).await?.map(|row| row.get("embedding_model")).transpose()
 }

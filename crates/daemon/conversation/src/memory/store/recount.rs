@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use agentd_store::{Read, StoreError, args};
 
+use super::NOT_DELETED;
 use super::counts::Figure;
-use super::episodes::{BUCKET, IN_SIGHT};
+use super::episodes::BUCKET;
 
 /// Of rows that disagree so many are named.
 const NAMED: u32 = 5;
@@ -15,7 +16,7 @@ const NAMED: u32 = 5;
 pub(crate) async fn recounted_figures(read: &mut Read) -> Result<BTreeMap<(String, String), i64>, StoreError> {
     let mut figures = BTreeMap::new();
     let of_episodes = |name: &str, amount: &str, group: &str| {
-        format!("SELECT {name} AS name, {amount} AS amount FROM episodes WHERE {IN_SIGHT} {group}")
+        format!("SELECT {name} AS name, {amount} AS amount FROM episodes WHERE {NOT_DELETED} {group}")
     };
     let sum = |column: &str| of_episodes("''", &format!("CAST(COALESCE(SUM({column}), 0) AS BIGINT)"), "");
     let bucket = format!("CAST({BUCKET} AS TEXT)");

@@ -17,7 +17,9 @@ pub use origin::{Origin, OriginKind};
 pub use rounds::{CallApproval, CallRecord, CallStatus, Round};
 pub use session::{Session, SessionId, SessionStatus};
 pub use trace::{SessionTrace, SpanError, SpanStatus, SpanTokens, SpanType, TraceSpan, TurnTrace};
-pub use turn::{HistoryMessage, NoAnswer, Reply, StartTurn, ToolUse, TurnUsage, Unread, check_tools, distinct_tools};
+pub use turn::{
+    HistoryEntry, HistoryMessage, NoAnswer, Reply, StartTurn, ToolUse, TurnUsage, Unread, check_tools, distinct_tools,
+};
 pub use untrusted::Sources;
 
 pub(super) use approval::fingerprint;

@@ -28,6 +28,20 @@ pub enum HistoryMessage {
     Note(String),
 }
 
+/// An entry of a turn's history.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HistoryEntry {
+    /// What the [`TurnSink`](super::TurnSink) calls it. Entries without a key follow those with one.
+    pub key: Option<u64>,
+    pub message: HistoryMessage,
+}
+
+impl From<HistoryMessage> for HistoryEntry {
+    fn from(message: HistoryMessage) -> Self {
+        Self { key: None, message }
+    }
+}
+
 /// What was said before the history and is in no summary yet: the [`TurnSink`](super::TurnSink) is asked for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unread {
@@ -43,9 +57,7 @@ pub struct StartTurn {
     pub agent: Arc<Agent>,
     pub origin: Origin,
     /// What is to be answered stands last.
-    pub history: Vec<HistoryMessage>,
-    /// What the [`TurnSink`](super::TurnSink) calls each entry of the history; may be left out.
-    pub keys: Vec<u64>,
+    pub history: Vec<HistoryEntry>,
     /// Where untrusted text comes from that stands in the history or in the summary besides what is marked as such.
     pub sources: Sources,
     /// What stands for still older messages.
@@ -76,8 +88,7 @@ impl StartTurn {
         Self {
             agent,
             origin: Origin::aside(),
-            history,
-            keys: Vec::new(),
+            history: history.into_iter().map(HistoryEntry::from).collect(),
             sources: Sources::default(),
             summary: None,
             unread: None,

@@ -92,7 +92,9 @@ impl EngineState {
         let resolved = self.providers.resolve(preference).await?;
         let offer = self.offer(&turn.agent, &turn.tools).await;
         let system = self.agents.system_prompt(&turn.agent);
-        let mut prompt = Prompt::new(system, turn.history, !offer.is_empty(), &self.marker);
+        let keys = turn.history.iter().map_while(|entry| entry.key).collect();
+        let history = turn.history.into_iter().map(|entry| entry.message).collect();
+        let mut prompt = Prompt::new(system, history, !offer.is_empty(), &self.marker);
         if !is_said_by_user(&turn.origin) {
             prompt.forget_hosts();
         }
@@ -138,7 +140,7 @@ impl EngineState {
             prompt,
             offer,
             tools: turn.tools,
-            keys: turn.keys,
+            keys,
             unread: turn.unread,
             question: turn.recall,
             reservation,

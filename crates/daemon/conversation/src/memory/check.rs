@@ -1,16 +1,21 @@
-//! The index against the rows.
+//! Proves that what is derived agrees with the rows: the search index, the figures, the graph.
+//!
+//! Runs beside everything else: nothing is locked, and what memory changes meanwhile is looked at again
+//! before it is said to disagree. It repairs nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use agentd_search_index::{HeldDocument, Index, RowNumber, analyze};
+use agentd_store::Read;
+use serde::{Deserialize, Serialize};
 
-use super::{Disagreement, MemoryCheck};
-use crate::memory::error::MemoryError;
-use crate::memory::follower::{agent_key, blocking, row_number, source_key};
-use crate::memory::service::Memory;
-use crate::memory::store::episodes::{IndexedRow, indexed_rows, indexed_rows_after};
-use crate::memory::store::vectors::vectors_of;
+use super::error::MemoryError;
+use super::follower::{agent_key, blocking, row_number, source_key};
+use super::service::Memory;
+use super::store::counts::stored_figures;
+use super::store::episodes::{IndexedRow, indexed_rows, indexed_rows_after, vectors_of};
+use super::store::recount::{Broken, Rule, broken_rules, is_counted_by_rows, recounted_figures};
 
 const BATCH: u32 = 500;
 /// What disagrees so often, with the index brought up to date before each look, is no change under way.
@@ -19,6 +24,87 @@ const LOOKS: usize = 5;
 const NAMED: usize = 5;
 /// The index holds 16 bits a number; what is farther from the row's vector is another one.
 const LEAST_COSINE: f64 = 0.999;
+
+/// What was compared, and what does not agree.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct MemoryCheck {
+    /// Episodes that were looked for in the index.
+    pub episodes: u64,
+    /// Vectors that were compared.
+    pub vectors: u64,
+    /// Figures that were counted again.
+    pub figures: u64,
+    /// The search index was found damaged and was built anew before it was compared.
+    pub rebuilt: Option<String>,
+    pub disagreements: Vec<Disagreement>,
+}
+
+/// A way in which memory does not agree with itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "in", content = "what", rename_all = "snake_case")]
+pub enum Disagreement {
+    /// Between the search index and the rows.
+    Index(String),
+    /// Between figures that are kept and a recount.
+    Figures(String),
+    /// Between entities and relations and what episodes mention.
+    Graph(String),
+    /// Between vectors and episodes.
+    Vectors(String),
+}
+
+impl Memory {
+    /// Compares everything that is derived with the rows.
+    ///
+    /// # Errors
+    /// The index cannot be opened, or the store's refusal; what disagrees is no error.
+    pub async fn check(&self) -> Result<MemoryCheck, MemoryError> {
+        let mut check = MemoryCheck::default();
+        check_index(self, &mut check).await?;
+        // One state of the database for all sums.
+        let mut read = self.context().db.read_snapshot().await?;
+        let recounted = recounted_figures(&mut read).await?;
+        let mut stored = stored_figures(&mut read).await?;
+        stored.retain(|(kind, _), _| is_counted_by_rows(kind));
+        check.figures = recounted.len() as u64;
+        for (name, amount) in &recounted {
+            let kept = stored.remove(name).unwrap_or_default();
+            check.compare_figure(name, kept, *amount);
+        }
+        for (name, kept) in &stored {
+            check.compare_figure(name, *kept, 0);
+        }
+        for broken in broken_rules(&mut read).await? {
+            check.disagreements.push(disagreement(&broken));
+        }
+        Ok(check)
+    }
+}
+
+impl MemoryCheck {
+    fn compare_figure(&mut self, (kind, name): &(String, String), kept: i64, recounted: i64) {
+        if kept != recounted {
+            let of = if name.is_empty() { String::new() } else { format!(" of `{name}`") };
+            let what = format!("`{kind}`{of} is {kept}, a recount says {recounted}");
+            self.disagreements.push(Disagreement::Figures(what));
+        }
+    }
+}
+
+fn disagreement(broken: &Broken) -> Disagreement {
+    let Broken { rule, count, named } = broken;
+    let such = named.join(", ");
+    match rule {
+        Rule::Mentions => Disagreement::Graph(format!("{count} entities have other mentions than episodes: {such}")),
+        Rule::Relations => Disagreement::Graph(format!("{count} relations have another weight than episodes: {such}")),
+        Rule::MentionsBelong => {
+            Disagreement::Graph(format!("{count} mentions belong to no episode or entity, in rows {such}"))
+        }
+        Rule::RelationsBelong => Disagreement::Graph(format!("{count} relations belong to no episode, in rows {such}")),
+        Rule::VectorsBelong => Disagreement::Vectors(format!("{count} vectors belong to no episode, in rows {such}")),
+        Rule::VectorsHaveModel => Disagreement::Vectors(format!("{count} episodes have vectors of no model: {such}")),
+    }
+}
 
 /// How the index disagrees with a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,7 +136,8 @@ struct Batch {
     vectors: BTreeMap<i64, Vec<Vec<f32>>>,
 }
 
-pub(super) async fn check(memory: &Memory, check: &mut MemoryCheck) -> Result<(), MemoryError> {
+/// Compares the search index with the rows.
+async fn check_index(memory: &Memory, check: &mut MemoryCheck) -> Result<(), MemoryError> {
     let index = memory.follower().current().await?;
     let here = Arc::clone(&index);
     match blocking(move || here.warm()).await {
@@ -117,11 +204,7 @@ async fn look_again(memory: &Memory, suspects: &BTreeSet<i64>) -> Result<Vec<(i6
     Ok(faults)
 }
 
-async fn with_vectors(
-    read: &mut agentd_store::Read,
-    rows: Vec<IndexedRow>,
-    index: &Index,
-) -> Result<Batch, MemoryError> {
+async fn with_vectors(read: &mut Read, rows: Vec<IndexedRow>, index: &Index) -> Result<Batch, MemoryError> {
     let model = Some(&index.options().embedding_model);
     let embedded: Vec<i64> =
         rows.iter().filter(|row| row.embedding_model.as_ref() == model).map(|row| row.number).collect();
