@@ -12,7 +12,6 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 
-use super::enqueue::add_item;
 use super::model::{BACKOFF, DEFAULT_ATTEMPTS, KEPT, NotificationId, NotificationStatus, StoredNotification};
 use super::service::{Notify, emit_ended};
 use super::store;
@@ -210,6 +209,6 @@ async fn settle(tx: &mut Tx, id: &NotificationId) -> Result<(), StoreError> {
         }
         Some(item) if item.status != ItemStatus::Done => Ok(()),
         // Its place is gone, as after a restore of something older.
-        _ => add_item(tx, id, DEFAULT_ATTEMPTS).await,
+        _ => store::add_item(tx, id, DEFAULT_ATTEMPTS).await,
     }
 }
