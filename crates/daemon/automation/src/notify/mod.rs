@@ -33,7 +33,6 @@
 //! [`Transport`] for each of its own).
 
 mod email;
-mod enqueue;
 mod error;
 mod model;
 mod push;

@@ -14,10 +14,10 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::email::{Email, EmailOptions};
-use super::enqueue::{self, QUEUE, add_item};
 use super::error::NotifyError;
 use super::model::{
-    DEFAULT_ATTEMPTS, Notification, NotificationId, NotificationStatus, StoredNotification, Target, shown_channel,
+    BODY_LIMIT, DEFAULT_ATTEMPTS, Notification, NotificationId, NotificationStatus, StoredNotification, Target,
+    shown_channel,
 };
 use super::push::Push;
 use super::store;
@@ -81,7 +81,7 @@ impl Notify {
             email,
             push,
             transports: Transports { own, others: transports },
-            queue: WorkQueue::new(context, QUEUE, AT_ONCE),
+            queue: WorkQueue::new(context, store::QUEUE, AT_ONCE),
         }))
     }
 
@@ -134,7 +134,10 @@ impl Notify {
     /// # Errors
     /// `BodyTooLarge`, before anything was written; or what the database refuses.
     pub async fn enqueue(&self, tx: &mut Tx, new: &Notification) -> Result<NotificationId, NotifyError> {
-        enqueue::enqueue(tx, &self.0.context.ids, &self.0.vault, new).await
+        if new.body.len() > BODY_LIMIT {
+            return Err(NotifyError::BodyTooLarge { bytes: new.body.len() });
+        }
+        store::insert_notification(tx, &self.0.vault, new).await?.ok_or(NotifyError::NotFound)
     }
 
     /// Where a message goes, with the credentials in its url.
@@ -218,7 +221,7 @@ impl Notify {
             }
             let item = store::find_item_id(tx, &id).await?.ok_or(NotifyError::NotFound)?;
             if !tx.retry_dead_letter(&item).await? {
-                add_item(tx, &id, DEFAULT_ATTEMPTS).await?;
+                store::add_item(tx, &id, DEFAULT_ATTEMPTS).await?;
             }
             store::update_retried(tx, &id).await?;
             let retried = store::find_notification(tx, &id).await?.ok_or(NotifyError::NotFound)?;

@@ -3,12 +3,17 @@
 use std::collections::BTreeMap;
 
 use agentd_base::{Page, Timestamp};
-use agentd_core::vault::Vault;
-use agentd_store::{Args, ItemId, Read, Row, StoreError, Tx, args, in_list};
+use agentd_core::vault::{SealedUrl, UnknownMask, Vault, write_url_secrets};
+use agentd_store::{Args, ItemId, NewItem, Read, Row, StoreError, Tx, args, in_list};
+use serde_json::json;
 
 use super::model::{
-    MessageFormat, Notification, NotificationId, NotificationStatus, StoredNotification, is_hook_key, one_line,
+    DEFAULT_ATTEMPTS, MOST_ATTEMPTS, MessageFormat, Notification, NotificationId, NotificationStatus,
+    StoredNotification, is_hook_key, one_line,
 };
+
+/// The queue of the messages.
+pub(super) const QUEUE: &str = "notify";
 
 const COLUMNS: &str = "id, idempotency_key, platform, channel, agent, subject, body, format, details, status, \
                        attempt_count, next_attempt_at, reference, error, created_at, updated_at";
@@ -66,14 +71,16 @@ pub(super) fn secret_scope(id: &NotificationId) -> String {
     format!("notifications.{id}")
 }
 
-/// Whether it was added: not when its idempotency key is taken. `channel` is that of its target without credentials.
+/// Stores a message, the credentials in its url, and the queue item that sends it. Returns its id, or that of the
+/// message that has its idempotency key; `None` where that one has just been deleted.
 pub(super) async fn insert_notification(
     tx: &mut Tx,
-    id: &NotificationId,
+    vault: &Vault,
     new: &Notification,
-    channel: &str,
-) -> Result<bool, StoreError> {
-    let now = tx.clock().now();
+) -> Result<Option<NotificationId>, StoreError> {
+    let channel = new.target.channel();
+    let sealed = SealedUrl::new(channel, None, UnknownMask::Leave).ok();
+    let (id, now) = (NotificationId::generate(tx.ids()), tx.clock().now());
     let added = tx
         .execute(
             "INSERT INTO notifications (id, idempotency_key, item_id, platform, channel, agent, subject, body, format, \
@@ -81,10 +88,10 @@ pub(super) async fn insert_notification(
              VALUES ($1, $2, '', $3, $4, $5, $6, $7, $8, $9, 'pending', 0, $10, $10, $10) \
              ON CONFLICT (idempotency_key) DO NOTHING",
             args![
-                id,
+                &id,
                 new.idempotency_key.as_deref(),
                 new.target.platform(),
-                channel,
+                sealed.as_ref().map_or(channel, |sealed| sealed.shown.as_str()),
                 new.agent.as_deref(),
                 one_line(&new.subject),
                 // PostgreSQL's text has no place for it.
@@ -95,11 +102,23 @@ pub(super) async fn insert_notification(
             ],
         )
         .await?;
-    Ok(added == 1)
+    if added == 0 {
+        return find_id_by_key(tx, new.idempotency_key.as_deref().unwrap_or_default()).await;
+    }
+    if let Some(sealed) = &sealed {
+        write_url_secrets(tx, vault, &secret_scope(&id), &sealed.secrets).await?;
+    }
+    add_item(tx, &id, new.max_attempts.unwrap_or(DEFAULT_ATTEMPTS).clamp(1, MOST_ATTEMPTS)).await?;
+    Ok(Some(id))
 }
 
-pub(super) async fn update_item(tx: &mut Tx, id: &NotificationId, item: &ItemId) -> Result<(), StoreError> {
-    tx.execute("UPDATE notifications SET item_id = $2 WHERE id = $1", args![id, item]).await?;
+/// Adds a queue item for a message that has none.
+pub(super) async fn add_item(tx: &mut Tx, id: &NotificationId, max_attempts: u32) -> Result<(), StoreError> {
+    let run_at = tx.clock().now();
+    let payload = json!({"notification_id": id});
+    let item = NewItem { queue: QUEUE.to_owned(), dedup_key: None, payload, run_at, max_attempts };
+    let item = tx.enqueue(item).await?;
+    tx.execute("UPDATE notifications SET item_id = $2 WHERE id = $1", args![id, item.id()]).await?;
     Ok(())
 }
 

@@ -9,7 +9,6 @@ use agentd_core::runtime::{
 use agentd_store::{ItemStatus, Lease, StoreError, Tx};
 use serde::Deserialize;
 
-use super::enqueue::add_item;
 use super::model::{BACKOFF, DEFAULT_ATTEMPTS, KEPT, NotificationId, NotificationStatus, StoredNotification};
 use super::service::{Notify, emit_ended};
 use super::store;
@@ -180,6 +179,6 @@ async fn settle(tx: &mut Tx, id: &NotificationId) -> Result<(), StoreError> {
         }
         Some(item) if item.status != ItemStatus::Done => Ok(()),
         // Its place is gone, as after a restore of something older.
-        _ => add_item(tx, id, DEFAULT_ATTEMPTS).await,
+        _ => store::add_item(tx, id, DEFAULT_ATTEMPTS).await,
     }
 }

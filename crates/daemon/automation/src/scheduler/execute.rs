@@ -11,15 +11,15 @@ use agentd_base::{DomainError, Timestamp};
 use agentd_core::runtime::{Worker, WorkerError, WorkerReport};
 use agentd_engine::agents::{Agent, AgentError};
 use agentd_engine::engine::{EngineError, HistoryMessage, Origin, SessionId, StartTurn};
+use agentd_schedule::Zone;
 use agentd_store::{Durability, Read, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::ending::TRANSCRIPT;
+use super::message;
 use super::model::run::Outcome;
-use super::model::{Job, Run, RunDelivery, RunId, RunStatus, condition};
-use super::prompt;
-use super::service::Scheduler;
+use super::model::{Job, Run, RunCause, RunDelivery, RunId, RunStatus, condition};
+use super::service::{Scheduler, TRANSCRIPT};
 use super::store::{claims, jobs, runs};
 use crate::notify::NotifyError;
 
@@ -251,7 +251,7 @@ async fn begin(
     })?;
     drop(preparing);
     let background = scheduler.engine().background_permit(job.id.as_str(), &agent, job.model.as_deref()).await?;
-    let history = prompt::history(&job, run, scheduler.context().clock.now(), &scheduler.zone());
+    let history = history(&job, run, scheduler.context().clock.now(), &scheduler.zone());
     let turn = turn_of(&job, run, agent, history);
     let (claimed, limit) = (run.clone(), Duration::from_secs(u64::from(job.time_limit_seconds)));
     let open = async move |tx: &mut Tx, session: &SessionId| {
@@ -268,7 +268,7 @@ async fn begin(
 
 /// What became of the message about a run.
 async fn find_delivery(scheduler: &Scheduler, read: &mut Read, run: &Run) -> Result<Option<RunDelivery>, NoTurn> {
-    let key = prompt::message_key(&run.id);
+    let key = message::key(&run.id);
     let mut outcomes = match scheduler.notify().outcomes(read, std::slice::from_ref(&key)).await {
         Ok(outcomes) => outcomes,
         Err(NotifyError::Store(error)) => return Err(error.into()),
@@ -298,6 +298,34 @@ async fn evaluate(job: &Job, last: Option<Run>, delivery: Option<RunDelivery>, n
         }
         Err(_) => Err(NoTurn::Later(SHORT_DELAY, None)),
     }
+}
+
+/// A time as the owner's clock shows it, and in UTC.
+fn told(at: Timestamp, zone: &Zone) -> String {
+    if *zone == Zone::UTC {
+        return at.to_string();
+    }
+    format!("{} in {zone} ({at})", zone.wall(at).strftime("%A, %Y-%m-%d %H:%M"))
+}
+
+/// The goal, and where the agent finds itself; `zone` is the profile's.
+fn history(job: &Job, run: &Run, now: Timestamp, zone: &Zone) -> Vec<HistoryMessage> {
+    let why = match (run.cause, run.scheduled_for) {
+        (RunCause::Schedule, Some(slot)) => format!("as planned for {}", told(slot, zone)),
+        (RunCause::Chain, _) => "after the job before it in a chain".to_owned(),
+        _ => "because somebody asked for it now".to_owned(),
+    };
+    let reader = match &job.delivery {
+        Some(_) => "Your answer is sent to the owner as it is.",
+        None => "Your answer is kept for the owner.",
+    };
+    let note = format!(
+        "You were started by the scheduler for the job \"{}\", {why}. It is {}. Nobody reads along and nobody can \
+         answer questions: do what is asked, then answer with the result alone. {reader}",
+        job.name,
+        told(now, zone)
+    );
+    vec![HistoryMessage::Note(note), HistoryMessage::User(job.goal.clone())]
 }
 
 fn turn_of(job: &Job, run: &Run, agent: Arc<Agent>, history: Vec<HistoryMessage>) -> StartTurn {

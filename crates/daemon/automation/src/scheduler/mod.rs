@@ -39,14 +39,12 @@
 //! (`agentd-conditions`), how an output reaches somebody (`notify`).
 
 mod activity;
-mod ending;
 mod error;
 mod events;
 mod execute;
 mod maintenance;
-mod markdown;
+mod message;
 mod model;
-mod prompt;
 mod restored;
 mod routes;
 mod service;

@@ -10,10 +10,9 @@ use agentd_store::{Durability, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::error::SchedulerError;
 use super::events;
 use super::model::slots::{self, Open, Plan, PlannedSlot};
-use super::model::{Job, JobId, JobStatus, Run, RunCause, RunStatus, StopReason};
+use super::model::{Job, JobId, JobStatus, Run, RunId, RunStatus, StopReason};
 use super::service::{Scheduler, TICK_INTERVAL};
 use super::store::{jobs, runs, statistics};
 
@@ -92,7 +91,7 @@ struct Decided {
 
 impl Scheduler {
     /// Takes a batch of jobs that are due, and does everything that follows; answers how many there were.
-    async fn hand_out(&self, tx: &mut Tx) -> Result<usize, SchedulerError> {
+    async fn hand_out(&self, tx: &mut Tx) -> Result<usize, StoreError> {
         let now = tx.clock().now();
         let due = jobs::take_due(tx, now, JOBS_A_BATCH).await?;
         if due.is_empty() {
@@ -110,8 +109,8 @@ impl Scheduler {
             if plan.replaces_open {
                 self.stop_open(tx, under_way, StopReason::Replaced).await?;
             }
-            let runs =
-                plan.slots.iter().map(|slot| (self.planned_run(&job, slot, now), slot.skipped.clone())).collect();
+            let new_run = |slot: &PlannedSlot| slot.new_run(&job, RunId::generate(tx.ids()), now);
+            let runs = plan.slots.iter().map(|slot| (new_run(slot), slot.skipped.clone())).collect();
             decided.push(Decided { job, plan, runs });
         }
         self.store_decisions(tx, &decided).await?;
@@ -151,19 +150,6 @@ impl Scheduler {
         }
         told.insert(0, events::ticked(decided.len(), &begun));
         tx.emit_all(told).await
-    }
-
-    /// The run of a slot; one that is left out is over at once.
-    pub(super) fn planned_run(&self, job: &Job, slot: &PlannedSlot, now: Timestamp) -> Run {
-        let mut run = Run {
-            scheduled_for: Some(slot.at),
-            may_overlap: slot.may_overlap,
-            ..self.new_run(job, RunCause::Schedule, now)
-        };
-        if let Some(reason) = &slot.skipped {
-            run.skip(reason, now);
-        }
-        run
     }
 }
 

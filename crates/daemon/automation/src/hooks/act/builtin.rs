@@ -9,7 +9,7 @@ use agentd_engine::engine::{EngineError, HistoryMessage, Origin, OriginKind, Ses
 use agentd_store::Tx;
 use serde_json::{Value, json};
 
-use super::{Attempt, Failure, Work, record};
+use super::attempt::{Attempt, Failure, Work, record};
 use crate::hooks::error::{HookError, error_chain, shortened};
 use crate::hooks::limits::HookPermit;
 use crate::hooks::model::{BuiltinAction, HookId};

@@ -1,5 +1,6 @@
 //! What hooks do: send the event somewhere, run code, or something that the daemon knows how to do.
 
+mod attempt;
 mod builtin;
 mod http;
 mod python;
@@ -8,77 +9,22 @@ use std::error::Error;
 use std::time::Duration;
 
 use agentd_core::lease;
-use agentd_store::{StoreError, Tx};
-use serde_json::Value;
-use tokio::time::Instant;
+use agentd_store::{Durability, StoreError, Tx};
 
-use super::cache::LoadedHook;
 use super::error::{HookError, shortened};
 use super::limits::HookPermit;
 use super::model::{Action, EXECUTION_LEASE, ExecutionStatus, QUICK, inline_delay};
-use super::service::Hooks;
 use super::store;
-use super::store::executions::{self, ExecutionResult};
-use super::store::figures::{self, Figures};
-use super::store::queue::Claim;
+use super::store::executions::ExecutionResult;
+use attempt::{Attempt, Failure, read_event, record};
+
+pub(super) use self::http::send;
+pub(super) use attempt::Work;
 
 /// Who waits longer between two attempts leaves its queue to others meanwhile.
 const LONGEST_HELD: Duration = Duration::from_secs(10);
 
-/// What came of one attempt.
-enum Attempt {
-    /// It was done, and that was recorded together with it.
-    Recorded,
-    Done(Value),
-    Failed(Failure),
-}
-
-/// Why an attempt came to nothing.
-struct Failure {
-    status: ExecutionStatus,
-    message: String,
-    output: Option<Value>,
-    /// Whether another attempt may do better.
-    is_passing: bool,
-    /// Why the hook is switched off.
-    disable: Option<&'static str>,
-}
-
-impl Failure {
-    fn for_good(message: impl Into<String>) -> Self {
-        let message = message.into();
-        Self { status: ExecutionStatus::Error, message, output: None, is_passing: false, disable: None }
-    }
-
-    fn passing(message: impl Into<String>) -> Self {
-        Self { is_passing: true, ..Self::for_good(message) }
-    }
-}
-
-/// The event that a claim is about.
-fn read_event(claim: &Claim) -> Result<Value, Failure> {
-    serde_json::from_str(&claim.payload)
-        .map_err(|error| Failure::for_good(format!("the event cannot be read, so nothing was done about it: {error}")))
-}
-
-pub(super) fn milliseconds(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
-}
-
-/// A delivery or execution that is claimed here.
-#[derive(Clone, Copy)]
-pub(super) struct Work<'a> {
-    hooks: &'a Hooks,
-    hook: &'a LoadedHook,
-    claim: &'a Claim,
-    begun: Instant,
-}
-
-impl<'a> Work<'a> {
-    pub(super) fn new(hooks: &'a Hooks, hook: &'a LoadedHook, claim: &'a Claim) -> Self {
-        Self { hooks, hook, claim, begun: Instant::now() }
-    }
-
+impl Work<'_> {
     /// Does what an execution is about, `attempts` times at most, and records what came of it. The
     /// lease is kept meanwhile; whoever loses it stops, and records nothing.
     pub(super) async fn execute(&self, attempts: u32, permit: &mut HookPermit) {
@@ -123,27 +69,16 @@ impl<'a> Work<'a> {
                 output: failure.output,
                 error: Some(shortened(failure.message)),
                 caused_id: None,
-                duration_ms: milliseconds(self.begun),
+                duration_ms: self.duration_ms(),
             };
             return self.record(result, failure.disable).await;
-        }
-    }
-
-    fn success(&self, attempts: u32, output: Value) -> ExecutionResult {
-        ExecutionResult {
-            status: ExecutionStatus::Success,
-            attempts,
-            output: Some(output),
-            error: None,
-            caused_id: None,
-            duration_ms: milliseconds(self.begun),
         }
     }
 
     async fn attempt(&self, attempt: u32, permit: &mut HookPermit) -> Result<Attempt, HookError> {
         match &self.hook.hook.action {
             Action::Http(http) => {
-                let sent = self.send(http, || permit.count_as_slow()).await;
+                let sent = send(self.hooks, self.hook, self.claim, http, || permit.count_as_slow()).await;
                 let output = serde_json::json!({"status": sent.status});
                 Ok(match sent.problem {
                     None => Attempt::Done(output),
@@ -177,13 +112,6 @@ impl<'a> Work<'a> {
                 None => Ok(()),
             }
         };
-        Ok(self.hooks.db().write_locking(agentd_store::Durability::Full, record).await?)
+        Ok(self.hooks.db().write_locking(Durability::Full, record).await?)
     }
-}
-
-/// Ends a claimed execution, in the transaction of whatever it did.
-async fn record(tx: &mut Tx, claim: &Claim, result: &ExecutionResult) -> Result<(), StoreError> {
-    executions::update_result(tx, claim, result).await?;
-    let figures = Figures::of(result.status == ExecutionStatus::Success, result.duration_ms);
-    figures::add_figures(tx, &claim.hook_id, &claim.event_type, figures).await
 }

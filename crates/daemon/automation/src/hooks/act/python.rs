@@ -6,7 +6,7 @@ use agentd_engine::workspaces::UntrustedSource;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Attempt, Failure, Work, read_event};
+use super::attempt::{Attempt, Failure, Work, read_event};
 use crate::hooks::cache::LoadedHook;
 use crate::hooks::model::{ExecutionStatus, PythonAction, SECRET};
 

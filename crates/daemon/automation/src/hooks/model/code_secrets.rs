@@ -10,8 +10,8 @@ use agentd_base::{Problems, Secret, sha256};
 use agentd_core::vault::{is_named_like_a_credential, require_again};
 use serde_json::{Map, Value, json};
 
-use super::config::SECRET;
-use super::{Hook, HookType};
+use super::config::{HookType, SECRET};
+use super::hook::Hook;
 
 /// The member that names further secret members.
 pub(super) const SECRET_FIELDS: &str = "secret_fields";

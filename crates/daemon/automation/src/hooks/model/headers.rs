@@ -8,7 +8,9 @@ use agentd_core::vault::require_again;
 use agentd_engine::tools::carries_credential;
 use serde_json::{Map, Value, json};
 
-use super::{Hook, HookId, HookType, code_secrets, stored_action};
+use super::config::{HookType, is_sealed, stored_action};
+use super::hook::Hook;
+use super::{HookId, code_secrets};
 
 pub(super) const HEADERS: &str = "headers";
 /// What the names of headers begin with in the vault.
@@ -45,11 +47,6 @@ impl Hook {
         }
         config
     }
-}
-
-/// Whether the value of a header lies in the vault.
-pub(super) fn is_sealed(name: &str, value: &Value) -> bool {
-    carries_credential(name) && value.get("set").is_some_and(Value::is_boolean)
 }
 
 fn field(name: &str) -> String {

@@ -1,13 +1,13 @@
 //! Hooks, their deliveries and executions, and the rules for both.
 
 mod bundled;
+mod change;
 mod code_secrets;
 mod config;
 mod filter;
 mod headers;
 mod hook;
 mod outcome;
-mod retry;
 mod template;
 mod urls;
 
@@ -15,15 +15,18 @@ use agentd_base::Timestamp;
 use serde_json::Value;
 
 pub(super) use bundled::{BUNDLED, BundledHook};
+pub use change::HookChange;
+pub(super) use change::{SecretWrite, SecretWrites};
 pub(super) use code_secrets::CODE_SECRETS;
-pub(super) use config::SECRET;
-pub use config::{Action, BuiltinAction, HttpAction, PythonAction};
+pub use config::{Action, BuiltinAction, HookType, HttpAction, PythonAction};
+pub(super) use config::{SECRET, stored_action};
 pub use filter::{Filter, FilterProblem};
 pub(super) use headers::{HEADER_SECRETS, secret_scope};
-pub use hook::{Hook, HookChange, HookType};
-pub(super) use hook::{MAX_HOOKS, SecretWrite, SecretWrites, stored_action};
-pub(super) use outcome::{DELETED, DeliveryResult, Problem, Sent};
-pub(super) use retry::{DELIVERY_LEASE, EXECUTION_LEASE, FAILURES_TO_OPEN, QUICK, circuit_pause, inline_delay};
+pub use hook::Hook;
+pub(super) use outcome::{
+    DELETED, DELIVERY_LEASE, DeliveryResult, EXECUTION_LEASE, FAILURES_TO_OPEN, Problem, QUICK, Sent, circuit_pause,
+    inline_delay,
+};
 
 agentd_base::typed_id!(
     /// The id of a hook.
@@ -42,6 +45,8 @@ agentd_base::typed_id!(
 );
 agentd_store::stored_ids!(HookId, ExecutionId, HookDeliveryId);
 
+/// Maximum number of hooks.
+pub(super) const MAX_HOOKS: u64 = 1000;
 /// Hooks that cause each other's events end after this many.
 pub(super) const MAX_DEPTH: u32 = 5;
 /// The event of a test of a delivery.

@@ -5,8 +5,8 @@ use agentd_base::Problems;
 use agentd_core::vault::{SealedUrl, UnknownMask, UrlSecrets};
 use serde_json::{Map, Value};
 
-use super::config::Action;
-use super::{BuiltinAction, Hook, HookType};
+use super::config::{Action, BuiltinAction, HookType, stored_action};
+use super::hook::Hook;
 
 impl Hook {
     /// Where it sends to, as the config says it.
@@ -43,7 +43,7 @@ pub(super) fn seal(hook: &mut Hook, before: &Map<String, Value>, problems: &mut 
         Ok(sealed) => {
             if sealed.shown != given {
                 hook.config.insert(field.to_owned(), Value::from(sealed.shown));
-                hook.action = super::stored_action(hook.hook_type, &hook.config);
+                hook.action = stored_action(hook.hook_type, &hook.config);
             }
             sealed.secrets
         }

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use super::Answer;
 use super::fields::InstallHook;
-use super::views::HookView;
+use super::hooks::HookView;
 use crate::hooks::model::{BUNDLED, BundledHook, Hook, HookType};
 use crate::hooks::service::Hooks;
 

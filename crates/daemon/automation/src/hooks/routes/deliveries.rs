@@ -1,6 +1,6 @@
 //! Deliveries, dead letters, and the state of the queue.
 
-use agentd_base::{Page, PageLimits, Problems};
+use agentd_base::{Page, PageLimits, Problems, Timestamp};
 use agentd_core::runtime::record_once;
 use agentd_web::{ApiError, ApiResult, ErrorBody, IdempotencyKey, Json, Path, Query};
 use axum::extract::State;
@@ -10,9 +10,71 @@ use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use super::Answer;
-use super::views::{CountsView, DeliveryView};
 use crate::hooks::model::{Delivery, DeliveryStatus, HookDeliveryId, HookId};
-use crate::hooks::service::Hooks;
+use crate::hooks::service::{DeliveryCounts, Hooks};
+
+/// One event on its way to one receiver.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = HookDelivery)]
+pub(super) struct DeliveryView {
+    id: HookDeliveryId,
+    hook_id: HookId,
+    event_id: String,
+    event_type: String,
+    status: DeliveryStatus,
+    /// Attempts whose result is known, since the last retry by hand.
+    attempt_count: u32,
+    /// When it is tried next; null when it is not.
+    #[schema(required)]
+    next_attempt_at: Option<Timestamp>,
+    /// What the receiver answered last.
+    #[schema(required)]
+    response_status: Option<u32>,
+    /// Of the last attempt.
+    #[schema(required)]
+    duration_ms: Option<u64>,
+    #[schema(required)]
+    error: Option<String>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+impl From<&Delivery> for DeliveryView {
+    fn from(delivery: &Delivery) -> Self {
+        Self {
+            id: delivery.id.clone(),
+            hook_id: delivery.hook_id.clone(),
+            event_id: delivery.event_id.clone(),
+            event_type: delivery.event_type.clone(),
+            status: delivery.status,
+            attempt_count: delivery.attempt_count,
+            next_attempt_at: delivery.next_attempt_at,
+            response_status: delivery.response_status,
+            duration_ms: delivery.duration_ms,
+            error: delivery.error.clone(),
+            created_at: delivery.created_at,
+            updated_at: delivery.updated_at,
+        }
+    }
+}
+
+/// How many deliveries are in each state. What ended is kept for a bounded time.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = HookDeliveryCounts)]
+pub(super) struct CountsView {
+    pending: u64,
+    processing: u64,
+    success: u64,
+    failed: u64,
+    dead_letter: u64,
+}
+
+impl From<DeliveryCounts> for CountsView {
+    fn from(counts: DeliveryCounts) -> Self {
+        let DeliveryCounts { pending, processing, success, failed, dead_letter } = counts;
+        Self { pending, processing, success, failed, dead_letter }
+    }
+}
 
 /// The newest first.
 #[derive(Debug, Serialize, ToSchema)]

@@ -4,18 +4,152 @@ use std::collections::BTreeMap;
 
 use agentd_base::{Edge, FieldProblem, Page, PageLimits, Problems, Timestamp};
 use agentd_core::runtime::record_once;
-use agentd_web::{ApiError, ApiResult, Caller, ErrorBody, IdempotencyKey, Json, Path, Query, Validate, Validated};
+use agentd_web::{
+    ApiError, ApiResult, Caller, ErrorBody, IdempotencyKey, Json, Path, Query, Scope, Validate, Validated,
+};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use url::Url;
 use utoipa::{IntoParams, ToSchema};
 
 use super::Answer;
 use super::fields::{CreateHook, UpdateHook};
-use super::views::{ExecutionView, HookView};
-use crate::hooks::model::{Execution, ExecutionStatus, Hook, HookId};
+use crate::hooks::model::{Execution, ExecutionId, ExecutionStatus, Hook, HookId, HookType, SECRET};
 use crate::hooks::service::Hooks;
 use crate::hooks::test_run;
+use crate::notify::Target;
+
+/// What reacts to events of one type.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Hook)]
+pub(super) struct HookView {
+    id: HookId,
+    name: String,
+    event_type: String,
+    hook_type: HookType,
+    enabled: bool,
+    /// Why the daemon itself switched it off.
+    #[schema(required)]
+    disabled_reason: Option<String>,
+    /// `global`, or `agent:<svc_name>`.
+    scope: String,
+    /// With its defaults; `secret`, headers that carry a credential and secrets for code read `{"set": …}`. To a key that may only read, urls show scheme and host alone,
+    /// headers and what code is given their names: the rest may hold tokens.
+    #[schema(value_type = Object)]
+    config: Map<String, Value>,
+    #[schema(required)]
+    source_code: Option<String>,
+    #[schema(required, value_type = Option<Object>)]
+    filter_expr: Option<Value>,
+    priority: i64,
+    tags: Vec<String>,
+    /// Attempts in all.
+    max_retries: u32,
+    /// The bundled hook that it was made of.
+    #[schema(required)]
+    bundled_id: Option<String>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+impl From<&Hook> for HookView {
+    fn from(hook: &Hook) -> Self {
+        let mut config = hook.shown_config();
+        if hook.has_secret || hook.hook_type == HookType::Http {
+            config.insert(SECRET.to_owned(), json!({"set": hook.keeps_secret}));
+        }
+        Self {
+            id: hook.id.clone(),
+            name: hook.name.clone(),
+            event_type: hook.event_type.clone(),
+            hook_type: hook.hook_type,
+            enabled: hook.enabled,
+            disabled_reason: hook.disabled_reason.clone(),
+            scope: hook.scope.clone(),
+            config,
+            source_code: hook.source_code.clone(),
+            filter_expr: hook.filter.as_ref().map(|filter| filter.source().clone()),
+            priority: hook.priority,
+            tags: hook.tags.clone(),
+            max_retries: hook.max_retries,
+            bundled_id: hook.bundled_id.clone(),
+            created_at: hook.created_at,
+            updated_at: hook.updated_at,
+        }
+    }
+}
+
+impl HookView {
+    /// As the caller may see it: where a hook sends to, the headers that it sends, and what its code is given, may hold
+    /// tokens.
+    pub(super) fn shown_to(mut self, caller: &Caller) -> Self {
+        if caller.scope == Scope::Full {
+            return self;
+        }
+        for (name, value) in &mut self.config {
+            match (self.hook_type, name.as_str(), &value) {
+                (HookType::Http, "url", Value::String(url)) => {
+                    let origin = Url::parse(url).map(|url| url.origin().ascii_serialization());
+                    *value = json!(origin.unwrap_or_else(|_| "?".to_owned()));
+                }
+                (HookType::Http, "headers", Value::Object(headers)) => {
+                    *value = headers.keys().map(|name| (name.clone(), json!("[hidden]"))).collect();
+                }
+                // Whatever the code is given may be a token.
+                (HookType::Python, name, _) if name != SECRET && name != "timeout_seconds" => {
+                    *value = json!("[hidden]");
+                }
+                (HookType::Builtin, "channel", Value::String(channel)) => {
+                    *value = json!(channel.parse::<Target>().map_or_else(|_| "?".to_owned(), |target| target.shown()));
+                }
+                _ => {}
+            }
+        }
+        self
+    }
+}
+
+/// What a hook did about one event.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = HookExecution)]
+pub(super) struct ExecutionView {
+    id: ExecutionId,
+    hook_id: HookId,
+    event_id: String,
+    event_type: String,
+    status: ExecutionStatus,
+    attempt_count: u32,
+    /// Of code `{result, printed}`, of a request `{status}`, of the rest what it made; null while it runs.
+    #[schema(required, value_type = Option<Object>)]
+    output: Value,
+    #[schema(required)]
+    error: Option<String>,
+    started_at: Timestamp,
+    #[schema(required)]
+    completed_at: Option<Timestamp>,
+    #[schema(required)]
+    duration_ms: Option<u64>,
+}
+
+impl From<&Execution> for ExecutionView {
+    fn from(execution: &Execution) -> Self {
+        Self {
+            id: execution.id.clone(),
+            hook_id: execution.hook_id.clone(),
+            event_id: execution.event_id.clone(),
+            event_type: execution.event_type.clone(),
+            status: execution.status,
+            attempt_count: execution.attempt_count,
+            output: execution.output.clone(),
+            error: execution.error.clone(),
+            started_at: execution.started_at,
+            completed_at: execution.completed_at,
+            duration_ms: execution.duration_ms,
+        }
+    }
+}
 
 /// Every hook, the oldest first.
 #[derive(Debug, Serialize, ToSchema)]

@@ -5,7 +5,6 @@ mod bundled;
 mod deliveries;
 mod fields;
 mod hooks;
-mod views;
 
 use agentd_web::{ApiError, ApiRouter, Json, Routes, routes};
 

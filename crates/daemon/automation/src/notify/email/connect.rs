@@ -9,7 +9,6 @@ use agentd_net::{Lookup, NetError, NetPolicy, Trust};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::Server;
 use super::error::EmailError;
 
 const LOOKUP_LIMIT: Duration = Duration::from_secs(10);
@@ -20,15 +19,15 @@ const ADDRESSES_TRIED: usize = 8;
 pub(super) async fn connect(
     policy: &NetPolicy,
     lookup: &dyn Lookup,
-    server: &Server,
+    (host, port): (&str, u16),
     deadline: Instant,
 ) -> Result<TcpStream, EmailError> {
     let dialing = async {
-        let addresses = permitted(policy, lookup, &server.host).await?;
-        dial(&server.host, server.port, &addresses).await
+        let addresses = permitted(policy, lookup, host).await?;
+        dial(host, port, &addresses).await
     };
     let dialed = timeout_at(deadline, dialing).await;
-    let dialed = dialed.unwrap_or_else(|_| Err(NetError::Timeout { host: server.host.clone() }));
+    let dialed = dialed.unwrap_or_else(|_| Err(NetError::Timeout { host: host.to_owned() }));
     dialed.map_err(|error| if error.is_refusal() { EmailError::Refused(error) } else { EmailError::Unreachable(error) })
 }
 

@@ -21,14 +21,15 @@ mod tls;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentd_base::Clock;
 use agentd_base::id::IdGenerator;
-use agentd_base::{Clock, Secret};
-use agentd_core::settings::{EmailSettings, EmailTls, Settings};
+use agentd_core::settings::{EmailSettings, Settings};
 use agentd_net::{Lookup, SystemLookup};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use self::message::Mail;
+use self::session::Server;
 use self::tls::Tls;
 use super::model::{MessageFormat, Target};
 use super::transport::{Delivered, DeliveryFailure, Outgoing, Retry, Transport};
@@ -49,16 +50,6 @@ pub(super) struct Email {
     lookup: Arc<dyn Lookup>,
     tls: Tls,
     time_limit: Duration,
-}
-
-/// The settings that are complete.
-struct Server {
-    host: String,
-    port: u16,
-    tls: EmailTls,
-    /// User name and password.
-    login: Option<(String, Secret)>,
-    from: String,
 }
 
 impl Email {
@@ -90,7 +81,7 @@ impl Email {
         let letter = message::write(mail, &server.from, self.clock.now())?;
         let deadline = tokio::time::Instant::now() + limit;
         let policy = self.settings.policy().current();
-        let tcp = connect::connect(&policy, self.lookup.as_ref(), &server, deadline).await?;
+        let tcp = connect::connect(&policy, self.lookup.as_ref(), (&server.host, server.port), deadline).await?;
         let connection = session::open(tcp, &server, &self.tls, deadline).await?;
         session::hand_over(connection, &server, &letter, deadline).await?;
         Ok(letter.message_id)

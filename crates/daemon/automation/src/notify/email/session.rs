@@ -18,7 +18,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::Server;
 use super::error::EmailError;
 use super::message::Letter;
 use super::stream::{MAX_REPLY_BYTES, ReplyTooLong, Talk};
@@ -35,6 +34,17 @@ const TOO_LONG: &str = "its reply is too long";
 const SHOWN_CHARACTERS: usize = 200;
 /// A farewell is a courtesy.
 const FAREWELL: Duration = Duration::from_secs(5);
+
+/// A mail server, and how it is used.
+pub(super) struct Server {
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) tls: EmailTls,
+    /// User name and password.
+    pub(super) login: Option<(String, Secret)>,
+    /// Address of the sender.
+    pub(super) from: String,
+}
 
 impl Server {
     fn name(&self) -> String {

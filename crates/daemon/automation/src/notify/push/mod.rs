@@ -33,9 +33,8 @@ use agentd_web_push::{Receiver, VapidKey};
 use futures_util::future::BoxFuture;
 use url::Url;
 
-use model::{Content, Keys, MAX_ENDPOINT, MOST_DEVICES, TEST_EXPIRES, endpoint_fault, shown_agent};
+use model::{Keys, MAX_ENDPOINT, MOST_DEVICES, endpoint_fault, shown_agent};
 pub use model::{NewSubscription, PushDetails, PushSubscription, PushSubscriptionId};
-use request::Receipt;
 use silent::SilentServices;
 
 use super::error::NotifyError;
@@ -213,27 +212,6 @@ impl Push {
         if removed { Ok(()) } else { Err(NotifyError::DeviceNotFound) }
     }
 
-    /// Sends something to a device at once, and answers when its push service has taken it.
-    ///
-    /// # Errors
-    /// `DeviceNotFound`, or `NotPushed` with what the push service said.
-    pub async fn send_test(&self, id: &PushSubscriptionId, recorder: Recorder<()>) -> Result<(), NotifyError> {
-        let device = self.device(id).await?;
-        let is_german = self.0.settings.interface().language.starts_with("de");
-        let (title, body) = match is_german {
-            true => ("agentd kann dieses Gerät wecken", "So sieht eine Nachricht aus."),
-            false => ("agentd can wake this device", "This is what a message looks like."),
-        };
-        let details =
-            PushDetails { url: "/settings/notifications".to_owned(), tag: "test".to_owned(), ..PushDetails::default() };
-        let content = Content::new(title, body, &details);
-        let receipt = self.post(&device, &content, TEST_EXPIRES, &details).await;
-        self.note(&device.id, &receipt).await?;
-        receipt.map_err(|failure| NotifyError::NotPushed(failure.failure.message))?;
-        self.0.context.db.write(async move |tx: &mut Tx| Ok::<_, StoreError>(recorder.record(tx, &()).await?)).await?;
-        Ok(())
-    }
-
     /// A device with its address and keys.
     ///
     /// # Errors
@@ -252,18 +230,6 @@ impl Push {
             Some(Device { id: id.clone(), endpoint, receiver })
         });
         device.ok_or_else(|| NotifyError::NotPushed(KEYS_LOST.to_owned()))
-    }
-
-    /// Writes down how sending to a device went; one that its push service has forgotten is removed.
-    async fn note(&self, id: &PushSubscriptionId, receipt: &Receipt) -> Result<(), StoreError> {
-        let id = id.clone();
-        let error = receipt.as_ref().err().map(|failure| failure.failure.message.clone());
-        let is_gone = receipt.as_ref().is_err_and(|failure| failure.is_gone);
-        let write = async move |tx: &mut Tx| match is_gone {
-            true => store::delete(tx, &id).await.map(|_| ()),
-            false => store::note_outcome(tx, &id, error.as_deref()).await,
-        };
-        self.0.context.db.write(write).await
     }
 
     fn now(&self) -> Timestamp {

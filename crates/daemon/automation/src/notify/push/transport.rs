@@ -1,16 +1,15 @@
 //! Messages to devices: one to all becomes one to each.
 
-use agentd_store::{StoreError, Tx};
+use agentd_store::{Recorder, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::model::{Content, KEPT_FOR, PushDetails, PushSubscriptionId};
+use super::model::{Content, KEPT_FOR, PushDetails, PushSubscriptionId, TEST_EXPIRES};
 use super::request::Receipt;
 use super::{Device, Push, store};
-use crate::notify::enqueue::enqueue;
 use crate::notify::error::NotifyError;
 use crate::notify::model::{MessageFormat, Notification, NotificationId, NotificationStatus, Target};
-use crate::notify::store::{find_id_by_key, outcomes_by_key};
+use crate::notify::store::{find_id_by_key, insert_notification, outcomes_by_key};
 use crate::notify::transport::{Delivered, DeliveryFailure, Outgoing, Transport};
 
 /// The idempotency key of a device's copy of a message to all.
@@ -45,6 +44,39 @@ impl Transport for Push {
 }
 
 impl Push {
+    /// Sends something to a device at once, and answers when its push service has taken it.
+    ///
+    /// # Errors
+    /// `DeviceNotFound`, or `NotPushed` with what the push service said.
+    pub async fn send_test(&self, id: &PushSubscriptionId, recorder: Recorder<()>) -> Result<(), NotifyError> {
+        let device = self.device(id).await?;
+        let is_german = self.0.settings.interface().language.starts_with("de");
+        let (title, body) = match is_german {
+            true => ("agentd kann dieses Gerät wecken", "So sieht eine Nachricht aus."),
+            false => ("agentd can wake this device", "This is what a message looks like."),
+        };
+        let details =
+            PushDetails { url: "/settings/notifications".to_owned(), tag: "test".to_owned(), ..PushDetails::default() };
+        let content = Content::new(title, body, &details);
+        let receipt = self.post(&device, &content, TEST_EXPIRES, &details).await;
+        self.note(&device.id, &receipt).await?;
+        receipt.map_err(|failure| NotifyError::NotPushed(failure.failure.message))?;
+        self.0.context.db.write(async move |tx: &mut Tx| Ok::<_, StoreError>(recorder.record(tx, &()).await?)).await?;
+        Ok(())
+    }
+
+    /// Writes down how sending to a device went; one that its push service has forgotten is removed.
+    async fn note(&self, id: &PushSubscriptionId, receipt: &Receipt) -> Result<(), StoreError> {
+        let id = id.clone();
+        let error = receipt.as_ref().err().map(|failure| failure.failure.message.clone());
+        let is_gone = receipt.as_ref().is_err_and(|failure| failure.is_gone);
+        let write = async move |tx: &mut Tx| match is_gone {
+            true => store::delete(tx, &id).await.map(|_| ()),
+            false => store::note_outcome(tx, &id, error.as_deref()).await,
+        };
+        self.0.context.db.write(write).await
+    }
+
     fn details(&self, message: &Outgoing) -> PushDetails {
         let mut details: PushDetails =
             message.details.clone().and_then(|details| serde_json::from_value(details).ok()).unwrap_or_default();
@@ -100,7 +132,8 @@ impl Push {
                     .idempotency_key(copy_key(&message.id, &device.id))
                     .details(serde_json::to_value(details).unwrap_or_default());
                 copy.agent.clone_from(&message.agent);
-                enqueue(tx, &this.0.context.ids, this.0.settings.vault(), &copy).await?;
+                let copied = insert_notification(tx, this.0.settings.vault(), &copy).await?;
+                copied.ok_or(NotifyError::NotFound)?;
             }
             Ok::<_, NotifyError>(devices.len())
         };

@@ -1,30 +1,19 @@
 //! A job: what an agent is to do, and when.
 
-use agentd_base::{Patch, Problems, Timestamp};
-use agentd_core::vault::{SealedUrl, UnknownMask, UrlSecrets};
+use agentd_base::Timestamp;
 use agentd_engine::agents::AgentId;
 use agentd_engine::engine::ToolUse;
 use agentd_engine::projects::ProjectId;
-use agentd_schedule::{MisfirePolicy, Schedule, ScheduleSpec, Zone};
+use agentd_schedule::{MisfirePolicy, Schedule, Zone};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::retry::{RetryChange, RetryRule};
-use super::run::RunStatus;
-use super::{condition, named};
-use crate::notify::{MessageFormat, Target};
+use super::retry::RetryRule;
+use super::run::{Run, RunCause, RunId, RunStatus};
+use super::{JobId, named};
+use crate::notify::MessageFormat;
 
-agentd_base::typed_id!(
-    /// The id of a job.
-    JobId,
-    "job"
-);
-agentd_store::stored_ids!(JobId);
-
-pub(crate) const DEFAULT_TIME_LIMIT_SECONDS: u32 = 3_600;
-const LONGEST_TIME_LIMIT_SECONDS: u32 = 86_400;
-const MAX_NAME_CHARACTERS: usize = 200;
-const MAX_GOAL_CHARACTERS: usize = 20_000;
+const DEFAULT_TIME_LIMIT_SECONDS: u32 = 3_600;
 
 named!(
     // Memory has jobs of its own.
@@ -90,40 +79,6 @@ pub struct DeliveryRule {
     pub format: MessageFormat,
 }
 
-/// What is to change of where the output goes.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
-pub struct DeliveryChange {
-    /// `<platform>:<channel>`, `email:<address>`, `webhook:<url>`, or `push:` for the devices that are woken.
-    #[serde(default)]
-    #[schema(value_type = String, min_length = 3, max_length = 2_100, example = "slack:#reports")]
-    pub channel: Option<String>,
-    #[serde(default)]
-    #[schema(value_type = MessageFormat)]
-    pub format: Option<MessageFormat>,
-}
-
-impl From<DeliveryRule> for DeliveryChange {
-    fn from(rule: DeliveryRule) -> Self {
-        Self { channel: Some(rule.channel), format: Some(rule.format) }
-    }
-}
-
-impl DeliveryRule {
-    /// The rule with what is to change; `None` when there is no channel.
-    fn changed(before: Option<Self>, change: DeliveryChange) -> Option<Self> {
-        let (channel, format) = before.map(|before| (before.channel, before.format)).unzip();
-        Some(Self { channel: change.channel.or(channel)?, format: change.format.or(format).unwrap_or_default() })
-    }
-
-    /// Why nothing can be sent there.
-    fn fault(&self) -> Option<String> {
-        match self.channel.parse::<Target>() {
-            Err(error) => Some(error.to_string()),
-            Ok(target) => target.fault(),
-        }
-    }
-}
-
 /// A run begins only while this is true.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct JobCondition {
@@ -170,23 +125,6 @@ pub struct Job {
     pub updated_at: Timestamp,
 }
 
-/// What is wanted of a job; of a new one `name`, `goal`, the agent and the schedule are required. The agent
-/// and the project are resolved by the caller.
-#[derive(Debug, Clone, Default)]
-pub struct JobFields {
-    pub name: Option<String>,
-    pub goal: Option<String>,
-    pub schedule: Option<ScheduleSpec>,
-    pub delivery: Patch<DeliveryChange>,
-    pub condition: Patch<JobCondition>,
-    pub retry: Patch<RetryChange>,
-    pub overlap: Option<OverlapPolicy>,
-    pub misfire: Option<MisfirePolicy>,
-    pub execution_mode: Option<JobExecutionMode>,
-    pub time_limit_seconds: Option<u32>,
-    pub model: Patch<String>,
-}
-
 impl Job {
     /// A job of which nothing is known but whose it is; [`apply`](Self::apply) fills it.
     #[must_use]
@@ -218,86 +156,6 @@ impl Job {
         }
     }
 
-    /// Takes over what is wanted, the schedule excepted, and checks the result.
-    pub(crate) fn apply(&mut self, wanted: &JobFields, problems: &mut Problems) -> UrlSecrets {
-        if let Some(name) = &wanted.name {
-            self.name = name.trim().to_owned();
-        }
-        if let Some(goal) = &wanted.goal {
-            self.goal = goal.trim().to_owned();
-        }
-        problems.require(!self.name.is_empty(), "name", "is required and must not be blank");
-        problems.require(!self.goal.is_empty(), "goal", "is required: say what the agent is to do");
-        problems.require(self.name.chars().count() <= MAX_NAME_CHARACTERS, "name", "has 200 characters at most");
-        problems.require(self.goal.chars().count() <= MAX_GOAL_CHARACTERS, "goal", "has 20,000 characters at most");
-        for (field, text) in [("name", &self.name), ("goal", &self.goal)] {
-            problems.require(!text.contains('\0'), field, "must not contain the character NUL");
-        }
-        let url_secrets = self.apply_delivery(&wanted.delivery, problems);
-        let condition_before = self.condition.clone();
-        wanted.condition.clone().apply(&mut self.condition);
-        self.retry = match wanted.retry {
-            Patch::Keep => self.retry,
-            Patch::Clear => RetryRule::default(),
-            Patch::Set(change) => self.retry.changed(change),
-        };
-        self.retry.check(problems);
-        self.overlap = wanted.overlap.unwrap_or(self.overlap);
-        self.misfire = wanted.misfire.unwrap_or(self.misfire);
-        self.execution_mode = wanted.execution_mode.unwrap_or(self.execution_mode);
-        self.time_limit_seconds = wanted.time_limit_seconds.unwrap_or(self.time_limit_seconds);
-        let is_limit = (1..=LONGEST_TIME_LIMIT_SECONDS).contains(&self.time_limit_seconds);
-        problems.require(is_limit, "time_limit_seconds", "is between 1 and 86,400 (a day)");
-        if let Patch::Set(model) = &wanted.model {
-            problems.require(!model.trim().is_empty(), "model", "must not be blank; null takes the agent's model");
-        }
-        wanted.model.clone().apply(&mut self.model);
-        if let Some(condition) = &self.condition {
-            let is_kept = self.condition == condition_before;
-            let fault = match is_kept {
-                true => condition::check_kept(&condition.expression, self).err().map(|error| error.to_string()),
-                false => condition::fault(&condition.expression, self),
-            };
-            if let Some(fault) = fault {
-                problems.add("condition.expression", fault);
-            }
-        }
-        url_secrets
-    }
-
-    /// What becomes of the credentials in the url that is sent to.
-    fn apply_delivery(&mut self, wanted: &Patch<DeliveryChange>, problems: &mut Problems) -> UrlSecrets {
-        let before = self.delivery.take();
-        self.delivery = match wanted {
-            Patch::Keep => before.clone(),
-            Patch::Clear => None,
-            Patch::Set(change) => {
-                let rule = DeliveryRule::changed(before.clone(), change.clone());
-                problems.require(rule.is_some(), "delivery.channel", "is required");
-                rule
-            }
-        };
-        let before_channel = before.as_ref().map(|rule| rule.channel.as_str());
-        let given = self.delivery.as_ref().map_or("", |rule| rule.channel.as_str());
-        let sealed = SealedUrl::new(given, before_channel, UnknownMask::Refuse);
-        let sealed = sealed.map_err(|problem| problems.add("delivery.channel", problem)).ok();
-        if let (Some(rule), Some(sealed)) = (&mut self.delivery, &sealed) {
-            rule.channel.clone_from(&sealed.shown);
-        }
-        let url_secrets = sealed.map(|sealed| sealed.secrets).unwrap_or_default();
-        let Some(rule) = &self.delivery else { return url_secrets };
-        // One that is kept is sent to as well as can be, once it can be read.
-        let is_kept = self.delivery == before;
-        let fault = match is_kept {
-            true => rule.channel.parse::<Target>().err().map(|error| error.to_string()),
-            false => rule.fault(),
-        };
-        if let Some(fault) = fault {
-            problems.add("delivery.channel", fault);
-        }
-        url_secrets
-    }
-
     /// Restarts counting at `now`: the next slot is the first one after it. Returns whether there is one.
     ///
     /// After a clock that was ahead this goes back behind slots that were handed out; those have a row each, so none of
@@ -306,6 +164,32 @@ impl Job {
         self.counted_from = now;
         self.next_run_at = self.schedule.next_after(self.counted_from, self.counted_from);
         self.next_run_at.is_some()
+    }
+
+    /// A run of the job that begins as soon as it can.
+    #[must_use]
+    pub(crate) fn new_run(&self, id: RunId, cause: RunCause, now: Timestamp) -> Run {
+        Run {
+            id,
+            job_id: self.id.clone(),
+            agent_id: self.agent_id.clone(),
+            scheduled_for: None,
+            cause,
+            status: RunStatus::Pending,
+            may_overlap: self.overlap == OverlapPolicy::Allow,
+            due_at: Some(now),
+            attempt: 0,
+            fence: 0,
+            owner: None,
+            session_id: None,
+            deadline_at: None,
+            stop_reason: None,
+            output: None,
+            error: None,
+            created_at: now,
+            started_at: None,
+            completed_at: None,
+        }
     }
 
     /// Whom the run asks for its time zone where the schedule names none.

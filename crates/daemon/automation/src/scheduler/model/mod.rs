@@ -1,6 +1,7 @@
 //! Jobs, their runs, and chains of them; the rules as pure functions.
 
 pub(super) mod chain;
+mod change;
 pub(super) mod condition;
 pub(super) mod habit;
 pub(super) mod job;
@@ -11,14 +12,19 @@ pub(super) mod slots;
 pub use chain::{
     Chain, ChainCause, ChainEdge, ChainEdgeType, ChainId, ChainRun, ChainRunId, ChainRunStatus, ChainStep,
 };
+pub use change::{DeliveryChange, JobFields};
 pub(super) use habit::{HABIT_DAYS, HEATMAP_DAYS, hour_of_week, suggestions};
 pub use habit::{HourOfWeek, Suggestion};
-pub use job::{
-    ConditionType, DeliveryChange, DeliveryRule, Job, JobCondition, JobExecutionMode, JobFields, JobId, JobStatus,
-    OverlapPolicy,
-};
+pub use job::{ConditionType, DeliveryRule, Job, JobCondition, JobExecutionMode, JobStatus, OverlapPolicy};
 pub use retry::{BaseDelay, RetryChange, RetryRule, RetryStrategy};
 pub use run::{FailedRun, Run, RunCause, RunDelivery, RunId, RunStatus, StopReason};
+
+agentd_base::typed_id!(
+    /// The id of a job.
+    JobId,
+    "job"
+);
+agentd_store::stored_ids!(JobId);
 
 /// An enum that stands in JSON and in the database by the same names.
 macro_rules! named {

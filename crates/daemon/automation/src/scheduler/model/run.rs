@@ -6,8 +6,7 @@ use agentd_engine::engine::{Reply, SessionId, SessionStatus};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::job::JobId;
-use super::named;
+use super::{JobId, named};
 use crate::notify::NotificationStatus;
 
 agentd_base::typed_id!(
@@ -17,6 +16,8 @@ agentd_base::typed_id!(
 );
 agentd_store::stored_ids!(RunId);
 
+/// Maximum number of open runs of a job, so that no job takes the runs of the others.
+pub(crate) const MAX_OPEN_RUNS: usize = 100;
 /// Longer outputs are cut; the session's log has the whole for a day.
 pub(crate) const OUTPUT_BYTES: usize = 100_000;
 const ERROR_BYTES: usize = 2_000;
@@ -41,6 +42,11 @@ impl RunStatus {
     pub fn is_over(self) -> bool {
         !matches!(self, Self::Pending | Self::Running)
     }
+
+    #[must_use]
+    pub fn is_failure(self) -> bool {
+        matches!(self, Self::Failed | Self::Timeout)
+    }
 }
 
 named!(RunCause {
@@ -58,6 +64,17 @@ named!(StopReason {
     /// Its job was paused before it began.
     Paused = "paused",
 });
+
+impl StopReason {
+    /// The error of a run that was stopped for this reason.
+    pub(crate) fn sentence(self) -> &'static str {
+        match self {
+            Self::Replaced => "A later slot of the job took its place.",
+            Self::Paused => "The job was paused before the run began.",
+            Self::Cancel | Self::Timeout => "The run was cancelled.",
+        }
+    }
+}
 
 /// A run as it is kept.
 #[derive(Debug, Clone, PartialEq)]
@@ -100,6 +117,11 @@ impl Run {
     pub(crate) fn is_waiting_slot(&self) -> bool {
         self.cause == RunCause::Schedule && self.status == RunStatus::Pending && self.attempt == 0
     }
+}
+
+/// Why a run is skipped.
+pub(crate) fn too_many_open_runs() -> String {
+    format!("{MAX_OPEN_RUNS} runs of the job were open already")
 }
 
 /// What became of the message about the end of a run.
@@ -164,10 +186,9 @@ impl Outcome {
                      ask for less at once."
                 )),
             ),
-            (SessionStatus::Cancelled, Some(StopReason::Replaced)) => {
-                (RunStatus::Cancelled, Some("A later slot of the job took its place.".to_owned()))
+            (SessionStatus::Cancelled, stop) => {
+                (RunStatus::Cancelled, Some(stop.unwrap_or(StopReason::Cancel).sentence().to_owned()))
             }
-            (SessionStatus::Cancelled, _) => (RunStatus::Cancelled, Some("The run was cancelled.".to_owned())),
             // What the engine says of it fits a conversation.
             (SessionStatus::Interrupted, _) => (RunStatus::Failed, Some(CUT_OFF.to_owned())),
             (SessionStatus::Failed | SessionStatus::Running, _) => (RunStatus::Failed, said()),
@@ -178,7 +199,7 @@ impl Outcome {
 
     /// Whether another attempt could go better.
     pub(crate) fn may_be_repeated(&self) -> bool {
-        !self.is_final && matches!(self.status, RunStatus::Failed | RunStatus::Timeout)
+        !self.is_final && self.status.is_failure()
     }
 }
 

@@ -7,21 +7,15 @@ use agentd_base::Timestamp;
 use agentd_schedule::{CatchUp, MisfirePolicy, catch_up};
 
 use super::job::{Job, JobStatus, OverlapPolicy};
+use super::run::{MAX_OPEN_RUNS, Run, RunCause, RunId, too_many_open_runs};
 
 /// The newest slot is on time if it is found before it is this old; it runs whatever the misfire policy says.
 /// Slots before it were missed.
 pub(crate) const GRACE: Duration = Duration::from_secs(60);
 /// Runs that `run_all` makes up for at once, and of a job that wait in line for it.
 pub(crate) const MOST_CAUGHT_UP: usize = 10;
-/// Runs of a job that are open at once, so that no job takes the runs of the others.
-pub(crate) const MAX_OPEN_RUNS: usize = 100;
 /// Missed slots that stay visible as skipped runs, the newest ones.
 const MOST_SHOWN: usize = 10;
-
-/// Why a run is skipped.
-pub(crate) fn too_many_open_runs() -> String {
-    format!("{MAX_OPEN_RUNS} runs of the job were open already")
-}
 
 /// What is under way of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,6 +31,21 @@ pub(crate) struct PlannedSlot {
     /// Why it gets no run; `None`: it gets one.
     pub(crate) skipped: Option<String>,
     pub(crate) may_overlap: bool,
+}
+
+impl PlannedSlot {
+    /// The run of the slot; one that is left out is over at once.
+    pub(crate) fn new_run(&self, job: &Job, id: RunId, now: Timestamp) -> Run {
+        let mut run = Run {
+            scheduled_for: Some(self.at),
+            may_overlap: self.may_overlap,
+            ..job.new_run(id, RunCause::Schedule, now)
+        };
+        if let Some(reason) = &self.skipped {
+            run.skip(reason, now);
+        }
+        run
+    }
 }
 
 /// What a tick does to a job.

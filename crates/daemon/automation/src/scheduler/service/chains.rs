@@ -5,7 +5,7 @@ use agentd_store::{Recorder, Tx};
 
 use super::Scheduler;
 use crate::scheduler::error::SchedulerError;
-use crate::scheduler::model::slots::MAX_OPEN_RUNS;
+use crate::scheduler::model::run::MAX_OPEN_RUNS;
 use crate::scheduler::model::{Chain, ChainCause, ChainEdge, ChainId, ChainRun, ChainRunId, JobId};
 use crate::scheduler::store::{chains, runs};
 

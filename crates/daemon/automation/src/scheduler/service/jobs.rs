@@ -4,15 +4,20 @@ use std::sync::atomic::Ordering;
 
 use agentd_base::{DomainError, ErrorKind, FieldProblem, Page, Patch, Problems, Timestamp};
 use agentd_core::vault::{UrlSecrets, write_url_secrets};
-use agentd_engine::agents::{AgentError, AgentId};
+use agentd_engine::agents::{AgentError, AgentId, OwnsAgentData};
+use agentd_engine::engine::EngineError;
+use agentd_engine::projects::{NamesProjects, ProjectId};
 use agentd_net::Trust;
 use agentd_schedule::{Schedule, ScheduleSpec};
-use agentd_store::{Recorder, Tx};
+use agentd_store::{Recorder, StoreError, Tx};
+use futures_util::future::{BoxFuture, LocalBoxFuture};
 
 use super::Scheduler;
 use crate::notify::Target;
 use crate::scheduler::error::SchedulerError;
-use crate::scheduler::model::{DeliveryRule, Job, JobFields, JobId, JobStatus, StopReason};
+use crate::scheduler::events;
+use crate::scheduler::model::slots::PlannedSlot;
+use crate::scheduler::model::{DeliveryRule, Job, JobFields, JobId, JobStatus, Run, RunId, RunStatus, StopReason};
 use crate::scheduler::store::jobs::JobFilter;
 use crate::scheduler::store::{chains, jobs, runs};
 
@@ -76,7 +81,7 @@ impl Scheduler {
         let work = async move |tx: &mut Tx| {
             let mut job = job.clone();
             if !agents.is_alive(tx, &job.agent_id).await? {
-                return Err(agentd_engine::engine::EngineError::AgentGone.into());
+                return Err(EngineError::AgentGone.into());
             }
             if let Some(limit) = wanted.most_of_agent {
                 if jobs::count_made_by(tx, &job.agent_id).await? >= limit {
@@ -270,6 +275,83 @@ impl Scheduler {
         Ok(jobs::list_jobs(&mut read, &filter, page).await?)
     }
 
+    /// Nothing is started by itself any more until the job is resumed.
+    ///
+    /// # Errors
+    /// `JobNotFound`, `WrongState`, or the store's refusal.
+    pub async fn pause(&self, id: &JobId, recorder: Recorder<Job>) -> Result<Job, SchedulerError> {
+        let (scheduler, id) = (self.clone(), id.clone());
+        let work = async move |tx: &mut Tx| {
+            let mut job = jobs::find_job(tx, &id).await?.ok_or_else(|| SchedulerError::no_job(id.as_str()))?;
+            if job.status != JobStatus::Active {
+                return Err(SchedulerError::WrongState { status: job.status, action: "paused" });
+            }
+            // A slot that waits is not under way. Before the job is written: the end of its run might close it.
+            let open = runs::list_open(tx, std::slice::from_ref(&job.id)).await?;
+            let waiting: Vec<Run> = open.into_iter().filter(Run::is_waiting_slot).collect();
+            scheduler.stop_open(tx, &waiting, StopReason::Paused).await?;
+            job.status = JobStatus::Paused;
+            job.next_run_at = None;
+            job.updated_at = tx.clock().now();
+            jobs::update_job(tx, &job).await?;
+            recorder.record(tx, &job).await?;
+            Ok(job)
+        };
+        self.0.context.db.write(work).await
+    }
+
+    /// The job is due again, from now on: what it missed while it was paused is not made up for. A job of one date that
+    /// has passed is over; a skipped run shows that it had its slot.
+    ///
+    /// # Errors
+    /// `JobNotFound`, `WrongState`, `NeverDue`, or the store's refusal.
+    pub async fn resume(&self, id: &JobId, recorder: Recorder<Job>) -> Result<Job, SchedulerError> {
+        let (scheduler, id) = (self.clone(), id.clone());
+        let work = async move |tx: &mut Tx| {
+            let mut job = jobs::find_job(tx, &id).await?.ok_or_else(|| SchedulerError::no_job(id.as_str()))?;
+            if job.status != JobStatus::Paused {
+                return Err(SchedulerError::WrongState { status: job.status, action: "resumed" });
+            }
+            let now = tx.clock().now();
+            job.status = JobStatus::Active;
+            if !job.count_from(now) {
+                let slot = job.schedule.only_slot().ok_or(SchedulerError::NeverDue)?;
+                job.status = scheduler.leave_out(tx, &job, slot, now).await?;
+            }
+            job.updated_at = now;
+            jobs::update_job(tx, &job).await?;
+            recorder.record(tx, &job).await?;
+            Ok(job)
+        };
+        let job = self.0.context.db.write(work).await?;
+        self.0.tick_wake.notify_one();
+        Ok(job)
+    }
+
+    /// Leaves out the only slot of a job, which passed while the job was paused; answers what the job is then.
+    async fn leave_out(
+        &self,
+        tx: &mut Tx,
+        job: &Job,
+        slot: Timestamp,
+        now: Timestamp,
+    ) -> Result<JobStatus, StoreError> {
+        let open = runs::list_open(tx, std::slice::from_ref(&job.id)).await?;
+        if open.iter().any(|run| run.scheduled_for == Some(slot)) {
+            // The slot had begun before the pause; the end of its run closes the job.
+            return Ok(JobStatus::Active);
+        }
+        let reason = "the slot passed while the job was paused";
+        let planned = PlannedSlot { at: slot, skipped: Some(reason.to_owned()), may_overlap: false };
+        let run = planned.new_run(job, RunId::generate(tx.ids()), now);
+        // A run that the pause took back stands for the slot already.
+        if !runs::insert_runs(tx, std::slice::from_ref(&run)).await?.is_empty() {
+            self.0.counts.count(RunStatus::Skipped);
+            tx.emit(events::skipped(&run, reason)).await?;
+        }
+        Ok(JobStatus::Completed)
+    }
+
     /// Deletes a job; what is under way of it is stopped. With `owner`, only a job of that agent is found.
     ///
     /// # Errors
@@ -294,5 +376,50 @@ impl Scheduler {
             self.0.engine.await_cancelled(session).await;
         }
         Ok(())
+    }
+}
+
+impl OwnsAgentData for Scheduler {
+    fn name(&self) -> &'static str {
+        "jobs"
+    }
+
+    /// Its turns are cancelled by the engine.
+    fn hide<'t>(&'t self, tx: &'t mut Tx, agent: &'t AgentId) -> LocalBoxFuture<'t, Result<(), StoreError>> {
+        Box::pin(async move {
+            chains::release_of_agent(tx, agent).await?;
+            let open = runs::list_open_of_agent(tx, agent).await?;
+            let now = tx.clock().now();
+            jobs::hide_of_agent(tx, agent, now).await?;
+            self.stop_open(tx, &open, StopReason::Cancel).await
+        })
+    }
+
+    fn after_hide<'t>(&'t self, _agent: &'t AgentId) -> BoxFuture<'t, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn purge<'t>(
+        &'t self,
+        tx: &'t mut Tx,
+        _agent: &'t AgentId,
+        limit: u32,
+    ) -> LocalBoxFuture<'t, Result<bool, StoreError>> {
+        Box::pin(async move { Ok(jobs::purge_deleted(tx, limit).await? >= u64::from(limit)) })
+    }
+}
+
+impl NamesProjects for Scheduler {
+    fn name(&self) -> &'static str {
+        "jobs"
+    }
+
+    fn release<'t>(
+        &'t self,
+        tx: &'t mut Tx,
+        project: &'t ProjectId,
+        limit: u32,
+    ) -> LocalBoxFuture<'t, Result<bool, StoreError>> {
+        Box::pin(async move { Ok(jobs::release_project(tx, project, limit).await? > 0) })
     }
 }

@@ -1,9 +1,9 @@
 //! Taking jobs, showing them, starting and stopping their runs.
 
 mod chains;
+mod ending;
 mod jobs;
 mod parse;
-mod pauses;
 mod runs;
 mod smart;
 mod statistics;
@@ -16,22 +16,22 @@ use std::time::Duration;
 use agentd_base::Timestamp;
 use agentd_core::runtime::{AppContext, NextDue};
 use agentd_core::settings::Settings;
-use agentd_engine::agents::{AgentId, Agents, OwnsAgentData};
+use agentd_engine::agents::Agents;
 use agentd_engine::engine::Engine;
-use agentd_engine::projects::{NamesProjects, ProjectId, Projects};
+use agentd_engine::projects::Projects;
 use agentd_schedule::{Language, Schedule, Zone};
 use agentd_store::{StoreError, Tx};
-use futures_util::future::{BoxFuture, LocalBoxFuture};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::activity::ActivitySource;
 use super::error::SchedulerError;
-use super::model::{Job, JobId, Run, RunCause, RunId, RunStatus, StopReason};
+use super::model::{JobId, RunId, RunStatus};
 use super::{events, store};
 use crate::notify::Notify;
 
 pub use chains::NewChain;
+pub(super) use ending::TRANSCRIPT;
 pub use jobs::{CreateJob, ListJobs, UpdateJob};
 pub use parse::{ParseMethod, PlainSchedule, Validation};
 pub use smart::{Calendar, CalendarEntry, Heatmap};
@@ -205,10 +205,6 @@ impl Scheduler {
         &self.0.notify
     }
 
-    pub(super) fn settings(&self) -> &Settings {
-        &self.0.settings
-    }
-
     pub(super) fn running(&self) -> &watch::Sender<usize> {
         &self.0.running
     }
@@ -288,82 +284,5 @@ impl Scheduler {
         let zone = self.zone();
         let today = zone.wall(self.0.context.clock.now()).date();
         zone.instant(today.first_of_month().to_datetime(jiff::civil::Time::midnight()))
-    }
-
-    /// A run that is to begin as soon as it can.
-    pub(super) fn new_run(&self, job: &Job, cause: RunCause, now: Timestamp) -> Run {
-        Run {
-            id: RunId::generate(&self.0.context.ids),
-            job_id: job.id.clone(),
-            agent_id: job.agent_id.clone(),
-            scheduled_for: None,
-            cause,
-            status: RunStatus::Pending,
-            may_overlap: job.overlap == super::model::OverlapPolicy::Allow,
-            due_at: Some(now),
-            attempt: 0,
-            fence: 0,
-            owner: None,
-            session_id: None,
-            deadline_at: None,
-            stop_reason: None,
-            output: None,
-            error: None,
-            created_at: now,
-            started_at: None,
-            completed_at: None,
-        }
-    }
-}
-
-impl OwnsAgentData for Scheduler {
-    fn name(&self) -> &'static str {
-        "jobs"
-    }
-
-    /// Its turns are cancelled by the engine.
-    fn hide<'t>(&'t self, tx: &'t mut Tx, agent: &'t AgentId) -> LocalBoxFuture<'t, Result<(), StoreError>> {
-        Box::pin(async move {
-            store::chains::release_of_agent(tx, agent).await?;
-            let open = store::runs::list_open_of_agent(tx, agent).await?;
-            let now = tx.clock().now();
-            store::jobs::hide_of_agent(tx, agent, now).await?;
-            match self.stop_open(tx, &open, StopReason::Cancel).await {
-                Ok(()) => Ok(()),
-                Err(SchedulerError::Store(error)) => Err(error),
-                Err(error) => {
-                    tracing::error!(%error, "runs of a deleted agent end by themselves");
-                    Ok(())
-                }
-            }
-        })
-    }
-
-    fn after_hide<'t>(&'t self, _agent: &'t AgentId) -> BoxFuture<'t, ()> {
-        Box::pin(std::future::ready(()))
-    }
-
-    fn purge<'t>(
-        &'t self,
-        tx: &'t mut Tx,
-        _agent: &'t AgentId,
-        limit: u32,
-    ) -> LocalBoxFuture<'t, Result<bool, StoreError>> {
-        Box::pin(async move { Ok(store::jobs::purge_deleted(tx, limit).await? >= u64::from(limit)) })
-    }
-}
-
-impl NamesProjects for Scheduler {
-    fn name(&self) -> &'static str {
-        "jobs"
-    }
-
-    fn release<'t>(
-        &'t self,
-        tx: &'t mut Tx,
-        project: &'t ProjectId,
-        limit: u32,
-    ) -> LocalBoxFuture<'t, Result<bool, StoreError>> {
-        Box::pin(async move { Ok(store::jobs::release_project(tx, project, limit).await? > 0) })
     }
 }

@@ -3,19 +3,16 @@
 use std::collections::BTreeMap;
 
 use agentd_base::{Page, Timestamp};
-use agentd_engine::engine::EngineError;
 use agentd_store::{Recorder, Tx};
 
 use super::Scheduler;
 use crate::scheduler::error::SchedulerError;
-use crate::scheduler::events;
-use crate::scheduler::model::run::Outcome;
-use crate::scheduler::model::slots::MAX_OPEN_RUNS;
+use crate::scheduler::model::run::MAX_OPEN_RUNS;
 use crate::scheduler::model::{
     FailedRun, JobId, OverlapPolicy, Run, RunCause, RunDelivery, RunId, RunStatus, StopReason,
 };
-use crate::scheduler::prompt;
 use crate::scheduler::store::{jobs, runs, statistics};
+use crate::scheduler::{events, message};
 
 impl Scheduler {
     /// Plans a run for now, whatever the schedule and the job's status say.
@@ -45,7 +42,7 @@ impl Scheduler {
             if let Some(run) = in_the_way {
                 return Err(SchedulerError::RunInProgress { run_id: run.id.to_string() });
             }
-            let run = scheduler.new_run(&job, RunCause::Manual, tx.clock().now());
+            let run = job.new_run(RunId::generate(tx.ids()), RunCause::Manual, tx.clock().now());
             runs::insert_runs(tx, std::slice::from_ref(&run)).await?;
             tx.emit(events::queued(&run)).await?;
             recorder.record(tx, &run.id).await?;
@@ -106,7 +103,7 @@ impl Scheduler {
     /// # Errors
     /// The store's refusal.
     pub async fn deliveries(&self, runs: &[Run]) -> Result<BTreeMap<RunId, RunDelivery>, SchedulerError> {
-        let keys: Vec<String> = runs.iter().map(|run| prompt::message_key(&run.id)).collect();
+        let keys: Vec<String> = runs.iter().map(|run| message::key(&run.id)).collect();
         let mut read = self.0.context.db.read().await?;
         let mut outcomes = self.0.notify.outcomes(&mut read, &keys).await?;
         let of_run = |(run, key): (&Run, &String)| {
@@ -145,30 +142,5 @@ impl Scheduler {
             self.settle_lost(&stopped, session).await?;
         }
         self.get_run(job, id).await
-    }
-
-    /// Ends a run whose session is over without having said so.
-    pub(crate) async fn settle_lost(
-        &self,
-        run: &Run,
-        session: &agentd_engine::engine::SessionId,
-    ) -> Result<(), SchedulerError> {
-        match self.0.engine.get(session).await {
-            Ok(session) if session.status == agentd_engine::engine::SessionStatus::Running => return Ok(()),
-            Ok(_) | Err(EngineError::NotFound { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let (scheduler, session) = (self.clone(), session.clone());
-        let stopped_for = run.stop_reason;
-        let work = async move |tx: &mut Tx| {
-            // In the meantime it may have.
-            let Some(run) = runs::find_by_session(tx, &session).await? else { return Ok(()) };
-            let job = jobs::find_job(tx, &run.job_id).await?;
-            let status = if stopped_for.is_some() { RunStatus::Cancelled } else { RunStatus::Failed };
-            let outcome = Outcome::ended(status, "The log of the attempt is gone.");
-            scheduler.end_attempt(tx, &run, job.as_ref(), outcome, run.attempt).await?;
-            Ok::<_, SchedulerError>(())
-        };
-        self.0.context.db.write(work).await
     }
 }

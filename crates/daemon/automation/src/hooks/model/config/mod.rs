@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use agentd_base::{Backoff, Problems};
 use agentd_engine::engine::{check_tools, distinct_tools};
+use agentd_engine::tools::carries_credential;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 use url::{Origin, Url};
 
-use super::headers::is_sealed;
 use super::template::Template;
-use super::{HookId, HookType};
+use super::{HookId, stored_enum};
 use crate::notify::Target;
 
 /// Where a config's write-only value stands.
@@ -31,6 +31,17 @@ const MAX_TOPICS: usize = 32;
 
 /// Each attempt's delay may move by this share either way.
 const JITTER: f64 = 0.2;
+
+stored_enum!(
+    HookType, Builtin, {
+        /// Sends the event to a URL.
+        Http = "http",
+        /// Runs Python code in the sandbox.
+        Python = "python",
+        /// Does something that the daemon knows how to do.
+        Builtin = "builtin",
+    }
+);
 
 /// What a hook does.
 #[derive(Debug, Clone)]
@@ -112,6 +123,21 @@ pub(crate) fn parse(
     Some((fields.kept, action))
 }
 
+/// Returns what a stored config means.
+#[must_use]
+pub(crate) fn stored_action(hook_type: HookType, stored: &Map<String, Value>) -> Action {
+    let mut problems = Problems::new();
+    match parse(hook_type, stored, &mut problems) {
+        Some((_, action)) => action,
+        None => {
+            let found = problems.into_result().err().unwrap_or_default();
+            let found: Vec<String> =
+                found.into_iter().map(|found| format!("{} {}", found.field, found.message)).collect();
+            Action::Broken(format!("its config is not valid: {}", found.join("; ")))
+        }
+    }
+}
+
 fn http(fields: &mut Fields<'_>) -> Option<HttpAction> {
     let url = url(fields);
     let headers = headers(fields);
@@ -167,6 +193,11 @@ fn headers(fields: &mut Fields<'_>) -> Option<HeaderMap> {
     }
     fields.keep("headers", given);
     is_good.then_some(headers)
+}
+
+/// Whether the value of a header lies in the vault.
+pub(super) fn is_sealed(name: &str, value: &Value) -> bool {
+    carries_credential(name) && value.get("set").is_some_and(Value::is_boolean)
 }
 
 fn header(name: &str, value: &Value) -> Result<(HeaderName, HeaderValue), &'static str> {

@@ -15,9 +15,8 @@ use agentd_base::{Problems, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::job::JobId;
-use super::named;
 use super::run::{RunId, RunStatus};
+use super::{JobId, named};
 
 agentd_base::typed_id!(
     /// The id of a chain.

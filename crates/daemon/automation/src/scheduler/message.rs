@@ -1,7 +1,68 @@
-//! An output is Markdown; who wants a page or plain text gets that.
+//! The message about the end of a run, in the format that its job asks for. An output is Markdown.
 
 use agentd_chat_platforms::protect_bare_urls;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, html};
+use serde_json::json;
+
+use super::model::run::{Outcome, cut};
+use super::model::{DeliveryRule, Job, Run, RunId, RunStatus};
+use crate::notify::{BODY_LIMIT, MessageFormat, Notification, Target};
+
+/// Of an output that is sent as JSON, where each byte may become six.
+const JSON_OUTPUT_BYTES: usize = 40_000;
+/// Of an output that is sent as a page, where each byte may become six, too.
+const HTML_OUTPUT_BYTES: usize = 40_000;
+
+/// The message about the end of a run; `None`: nobody is to be told.
+pub(super) fn notification(job: &Job, run: &Run, rule: &DeliveryRule, outcome: &Outcome) -> Option<Notification> {
+    let is_success = match outcome.status {
+        RunStatus::Success => true,
+        RunStatus::Failed | RunStatus::Timeout => false,
+        RunStatus::Pending | RunStatus::Running | RunStatus::Cancelled | RunStatus::Skipped => return None,
+    };
+    // It was checked when it was saved.
+    let target: Target = rule.channel.parse().ok()?;
+    let subject = if is_success { job.name.clone() } else { format!("{} failed", job.name) };
+    let text = match (is_success, &outcome.output, &outcome.error) {
+        (true, Some(output), _) => output.clone(),
+        (true, None, _) => "The job is done; it had nothing to say.".to_owned(),
+        (false, _, Some(error)) => format!("The job \"{}\" failed: {error}", job.name),
+        (false, _, None) => format!("The job \"{}\" failed.", job.name),
+    };
+    let body = match rule.format {
+        MessageFormat::Markdown => text,
+        // What a failure says is no Markdown.
+        MessageFormat::Text if is_success => as_text(&text),
+        MessageFormat::Text => text,
+        MessageFormat::Html => as_page(&text, is_success),
+        MessageFormat::Json => json!({
+            "job_id": job.id,
+            "job": job.name,
+            "run_id": run.id,
+            "status": outcome.status,
+            "scheduled_for": run.scheduled_for,
+            "output": outcome.output.as_deref().map(|output| cut(output, JSON_OUTPUT_BYTES)),
+            "error": outcome.error,
+        })
+        .to_string(),
+    };
+    let message = Notification::new(target, subject, body).format(rule.format);
+    Some(message.idempotency_key(key(&run.id)).agent(run.agent_id.as_str()))
+}
+
+/// What the message about the end of a run is found by.
+pub(super) fn key(run: &RunId) -> String {
+    format!("run:{run}")
+}
+
+/// What was said as a page: of an output that would be too large, its beginning, as it is.
+fn as_page(text: &str, is_markdown: bool) -> String {
+    if !is_markdown {
+        return plain_as_html(text);
+    }
+    let page = as_html(text);
+    if page.len() <= BODY_LIMIT { page } else { plain_as_html(&cut(text, HTML_OUTPUT_BYTES)) }
+}
 
 fn parser(text: &str) -> Parser<'_> {
     Parser::new_ext(text, Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS)
@@ -9,7 +70,7 @@ fn parser(text: &str) -> Parser<'_> {
 
 /// Markdown as a page. Tags in the text are shown and not obeyed, links lead to the web or to a mailbox, and
 /// pictures are links: whoever opens a message must not be seen doing so.
-pub(super) fn as_html(text: &str) -> String {
+fn as_html(text: &str) -> String {
     let text = protect_bare_urls(text);
     let events = parser(&text).map(|event| match event {
         Event::Html(tag) | Event::InlineHtml(tag) => Event::Text(tag),
@@ -35,7 +96,7 @@ fn leads_outside(url: &str) -> bool {
 }
 
 /// Text as a page that shows it as it is.
-pub(super) fn plain_as_html(text: &str) -> String {
+fn plain_as_html(text: &str) -> String {
     let mut page = String::with_capacity(text.len() + 32);
     page.push_str("<p>");
     for character in text.chars() {
@@ -53,7 +114,7 @@ pub(super) fn plain_as_html(text: &str) -> String {
 }
 
 /// Markdown without its marks. The address of a link stands behind its label, and code keeps its bytes.
-pub(super) fn as_text(text: &str) -> String {
+fn as_text(text: &str) -> String {
     let text = protect_bare_urls(text);
     let mut plain = Plain::default();
     for event in parser(&text) {
