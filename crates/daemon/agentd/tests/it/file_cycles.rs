@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 
+use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Expr, ExprMethodCall, ImplItem, Item, ItemImpl, ItemMod, UseTree, VisRestricted, Visibility};
 
@@ -269,6 +270,10 @@ impl SourceTree {
             return self.methods.get(&(of.to_vec(), name.clone())).map(String::as_str);
         }
         let (at, rest) = self.resolve(&mention.module, &mention.path, 0)?;
+        // A path of one name in code is a variable of the same name as a module.
+        if rest.is_empty() && mention.path.len() == 1 && mention.why.starts_with("path") {
+            return None;
+        }
         // `Type::method` leads to the method's file.
         if let [of, method, ..] = &rest[..] {
             let of = [&at[..], &[of.clone()]].concat();
@@ -363,6 +368,14 @@ impl<'ast> Visit<'ast> for Paths<'_> {
         for (_, path) in leaves(&item.tree, &[]) {
             let why = format!("use {}", path.join("::"));
             self.mentions.push(Mention { module: self.module.clone(), path, why });
+        }
+    }
+
+    /// What a macro is given is read where it is a list of expressions, as in `routes!`.
+    fn visit_macro(&mut self, called: &'ast syn::Macro) {
+        if let Ok(given) = called.parse_body_with(Punctuated::<Expr, syn::Token![,]>::parse_terminated) {
+            let mut inside = Paths { module: self.module, mentions: &mut *self.mentions };
+            given.iter().for_each(|given| Paths::visit_expr(&mut inside, given));
         }
     }
 

@@ -260,7 +260,7 @@ async fn begin(
         if claimed.attempt == 0 {
             jobs::note_begun(tx, &claimed.job_id, now).await?;
         }
-        Ok(())
+        Ok::<_, NoTurn>(())
     };
     let session = scheduler.engine().start(turn, open).await?;
     Ok((session, background))

@@ -23,7 +23,7 @@ use crate::search::scratch::Scratch;
 use crate::state::State;
 use crate::vectors::dot::Kernel;
 use dates::NamedDate;
-pub(crate) use weights::{WEIGHTS, Weights};
+pub(crate) use weights::WEIGHTS;
 
 /// A query as the ranking needs it.
 #[derive(Debug)]

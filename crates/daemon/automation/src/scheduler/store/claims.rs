@@ -75,7 +75,8 @@ pub(crate) async fn release_run(tx: &mut Tx, run: &Run, due_at: Timestamp) -> Re
 
 /// Extends these claims of an owner, as far as they have no session yet.
 pub(crate) async fn renew_claims(tx: &mut Tx, owner: &str, runs: &[RunId], length: Duration) -> Result<(), StoreError> {
-    CLAIMS.extend_some(tx, Some(owner), runs, length).await
+    let runs: Vec<&str> = runs.iter().map(RunId::as_str).collect();
+    CLAIMS.extend_some(tx, Some(owner), &runs, length).await
 }
 
 /// Ends the claims of everybody but `owner`, for a daemon that has the database for itself.
