@@ -2,52 +2,18 @@
 
 use cel::parser::{Expression, Parser};
 
+use super::error::{ConditionError, MAX_CHARACTERS, MAX_NODES, shorten};
 use super::evaluate::{Values, evaluate, evaluate_all, on_own_stack};
-use super::weight::{self, Weight};
+use super::weight::{self, Variable, Weight};
 
-/// Longer texts are refused.
-const MAX_CHARACTERS: usize = 1_000;
 /// Parentheses, calls and operators inside each other.
 const MAX_DEPTH: u16 = 32;
 /// Of what was read, where chains of operators count as well.
 const MAX_AST_DEPTH: usize = 100;
-const MAX_NODES: usize = 400;
 /// About what a machine does in some tens of milliseconds.
 const MAX_COST: u64 = 64_000_000;
 /// Of any value on the way, in characters and elements.
 const MAX_SIZE: u64 = 1_000_000;
-/// Longer messages of the parser are cut.
-const MESSAGE_CHARACTERS: usize = 300;
-
-/// A name that a condition may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Variable {
-    pub name: &'static str,
-    /// All the characters and elements that it has at most.
-    pub max_size: u32,
-}
-
-/// Why a condition is refused, or could not be evaluated.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ConditionError {
-    #[error("the expression is empty; write one that comes to true or false")]
-    Empty,
-    #[error("the expression has {characters} characters; {MAX_CHARACTERS} are allowed")]
-    TooLong { characters: usize },
-    #[error("the expression is not CEL: {message}")]
-    Syntax { message: String },
-    #[error(
-        "the expression is too large: at most {MAX_NODES} operators, names and values, and no loops over the results of loops"
-    )]
-    TooLarge,
-    #[error("there is no variable `{name}`; there are: {known}")]
-    UnknownVariable { name: String, known: String },
-    #[error("the expression comes to {found}, it must come to true or false")]
-    NotBoolean { found: String },
-    #[error("the expression cannot be evaluated: {message}")]
-    Evaluation { message: String },
-}
-
 /// An expression that may be evaluated.
 pub struct Condition {
     expression: Expression,
@@ -123,11 +89,6 @@ impl Condition {
             conditions.iter().map(|(condition, values)| (&condition.expression, *values)).collect();
         evaluate_all(&expressions)
     }
-}
-
-/// At most one line, and not too long.
-pub(crate) fn shorten(message: &str) -> String {
-    message.lines().next().unwrap_or_default().chars().take(MESSAGE_CHARACTERS).collect()
 }
 
 /// Reads and weighs; what is refused is dropped here, too.

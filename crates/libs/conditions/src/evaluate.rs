@@ -9,7 +9,7 @@ use cel::parser::Expression;
 use cel::{Context, ExecutionError, Value};
 
 use super::calendar;
-use super::compile::{ConditionError, shorten};
+use super::error::{ConditionError, shorten};
 
 /// Stack size for parsing and evaluating the longest allowed text. Both recurse with the text, and a stack overflow
 /// would abort the process. Unused pages cost nothing.

@@ -11,8 +11,11 @@
 
 mod calendar;
 mod compile;
+mod error;
 mod evaluate;
 mod weight;
 
-pub use compile::{Condition, ConditionError, Variable};
+pub use compile::Condition;
+pub use error::ConditionError;
 pub use evaluate::{Given, Values};
+pub use weight::Variable;

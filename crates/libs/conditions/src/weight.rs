@@ -7,7 +7,7 @@
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
 
 use super::calendar;
-use super::compile::{ConditionError, Variable};
+use super::error::ConditionError;
 
 /// What a number or a time becomes when it is written out, and a little more.
 const SMALL: u64 = 64;
@@ -15,6 +15,14 @@ const SMALL: u64 = 64;
 const PATTERN: u64 = 20_000;
 /// Finding a time zone by its name, and its rules for a time.
 const ZONE: u64 = 2_000;
+
+/// A name that a condition may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Variable {
+    pub name: &'static str,
+    /// All the characters and elements that it has at most.
+    pub max_size: u32,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Weight {

@@ -10,25 +10,13 @@ use crate::gazetteer::gazetteer;
 use crate::known;
 use crate::relations;
 use crate::text::Text;
-use crate::types::{EntityType, Extraction, Mention, TaggedName};
+use crate::types::{Candidate, EntityType, Extraction, Mention, TaggedName};
 
 /// Maximum number of bytes that are read of a text.
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
 /// Maximum number of mentions of an extraction.
 pub const MAX_MENTIONS: usize = 2_000;
-/// Maximum number of relations of an extraction; the weakest are left out.
-pub const MAX_RELATIONS: usize = 2_000;
 const MAX_NAME_BYTES: usize = 120;
-
-/// An entity at the tokens `start..end`.
-#[derive(Debug, Clone)]
-pub(crate) struct Candidate {
-    pub(crate) start: usize,
-    pub(crate) end: usize,
-    pub(crate) entity_type: EntityType,
-    /// Its place in the word lists.
-    pub(crate) entry: Option<usize>,
-}
 
 /// Finds the entities of a text and how they are related. `names` are what a tagger found in it. Statements in the
 /// first person have no source unless a prefix (`Anna: I live in Bonn`) says who speaks; see [`extract_as`].

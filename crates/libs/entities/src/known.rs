@@ -10,9 +10,9 @@
 //! these; a word that excludes it goes before them. A sentence in title case has no telling capitals.
 
 use crate::cues;
-use crate::extract::Candidate;
 use crate::gazetteer::{Entry, Match, Rule, gazetteer};
 use crate::text::{Case, Kind, Text};
+use crate::types::Candidate;
 
 /// Distance within which a supporting or excluding word is searched, in tokens. Keeps the time linear in one endless
 /// sentence.

@@ -8,11 +8,12 @@
 use std::collections::BTreeMap;
 
 use crate::cues;
-use crate::extract::{Candidate, MAX_RELATIONS};
 use crate::text::{Kind, Text};
-use crate::types::{EntityRef, EntityType, Mention, Relation, RelationType};
+use crate::types::{Candidate, EntityRef, EntityType, Mention, Relation, RelationType};
 use crate::verbs::{self, Pattern};
 
+/// Maximum number of relations of an extraction; the weakest are left out.
+pub const MAX_RELATIONS: usize = 2_000;
 const STATED: f64 = 0.9;
 /// Said of "he" or "she".
 const REFERRED: f64 = 0.6;

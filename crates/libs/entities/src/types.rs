@@ -162,3 +162,13 @@ pub struct Extraction {
     /// Whether a limit was met and something was left out.
     pub is_truncated: bool,
 }
+
+/// An entity at the tokens `start..end`.
+#[derive(Debug, Clone)]
+pub(crate) struct Candidate {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) entity_type: EntityType,
+    /// Its place in the word lists.
+    pub(crate) entry: Option<usize>,
+}

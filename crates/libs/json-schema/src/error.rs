@@ -1,6 +1,11 @@
 //! Why a schema is not taken over, and why a value does not fit one.
 
-use super::schema::{MAX_IN_PLACE_DEPTH, MAX_SCHEMA_BYTES, MAX_UNFOLDED};
+/// A schema is part of every prompt.
+pub const MAX_SCHEMA_BYTES: usize = 64 * 1024;
+/// What one schema may apply to one value, with its references unfolded.
+pub(super) const MAX_UNFOLDED: u64 = 10_000;
+/// How deep those may be nested.
+pub(super) const MAX_IN_PLACE_DEPTH: usize = 64;
 
 /// Each text completes a sentence that begins with what the schema is of.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -21,5 +21,5 @@ mod keywords;
 mod same;
 mod schema;
 
-pub use error::{SchemaError, ValidationError};
-pub use schema::{MAX_SCHEMA_BYTES, Schema, refers_outside};
+pub use error::{MAX_SCHEMA_BYTES, SchemaError, ValidationError};
+pub use schema::{Schema, refers_outside};

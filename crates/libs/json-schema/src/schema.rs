@@ -5,16 +5,9 @@ use std::collections::HashMap;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
-use super::error::{SchemaError, ValidationError};
-use super::evaluate::Evaluation;
+use super::error::{MAX_IN_PLACE_DEPTH, MAX_SCHEMA_BYTES, MAX_UNFOLDED, SchemaError};
 use super::keywords::{below, in_place};
 
-/// A schema is part of every prompt.
-pub const MAX_SCHEMA_BYTES: usize = 64 * 1024;
-/// What one schema may apply to one value, with its references unfolded.
-pub(super) const MAX_UNFOLDED: u64 = 10_000;
-/// How deep those may be nested.
-pub(super) const MAX_IN_PLACE_DEPTH: usize = 64;
 /// Longer patterns are not asserted.
 pub(super) const MAX_PATTERN_BYTES: usize = 1_000;
 const MAX_PROBLEM_CHARACTERS: usize = 300;
@@ -56,15 +49,6 @@ impl Schema {
     #[must_use]
     pub fn value(&self) -> &Value {
         &self.root
-    }
-
-    /// Whether `value` fits, found out in at most `steps` steps.
-    ///
-    /// # Errors
-    /// What does not fit, at most five problems; or that the steps did not suffice.
-    pub fn validate(&self, value: &Value, steps: u64) -> Result<(), ValidationError> {
-        let problems = Evaluation::new(self, steps).problems(value).map_err(|_| ValidationError::TooCostly)?;
-        if problems.is_empty() { Ok(()) } else { Err(ValidationError::DoesNotFit(problems)) }
     }
 
     pub(super) fn ref_stands_alone(&self) -> bool {

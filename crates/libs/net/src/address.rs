@@ -13,7 +13,7 @@ pub enum AddressClass {
     /// RFC 1918, unique local, carrier-grade NAT, IETF protocol assignments, benchmarking,
     /// deprecated site-local.
     Private,
-    /// `127.0.0.0/8`, `::1`; for [`crate::Trust::Steered`] also the machine's own public addresses.
+    /// `127.0.0.0/8`, `::1`; for [`Trust::Steered`] also the machine's own public addresses.
     Loopback,
     /// `169.254.0.0/16`, `fe80::/10`.
     LinkLocal,
@@ -22,6 +22,25 @@ pub enum AddressClass {
     /// Unspecified, multicast, broadcast, documentation, reserved: no HTTP server can be there,
     /// and some systems route the unspecified address to loopback.
     Unreachable,
+}
+
+/// Who chose the address of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Trust {
+    /// An agent, a page, a template or an event can steer it: public addresses only.
+    Steered,
+    /// The owner typed it in: private and loopback addresses too.
+    Owner,
+}
+
+impl Trust {
+    pub(crate) fn may_reach(self, class: AddressClass) -> bool {
+        match class {
+            AddressClass::Public => true,
+            AddressClass::Private | AddressClass::Loopback => self == Self::Owner,
+            AddressClass::LinkLocal | AddressClass::Metadata | AddressClass::Unreachable => false,
+        }
+    }
 }
 
 /// Metadata services: EC2 and most clouds, ECS and EKS credentials, Tencent, Alibaba, Azure's wire

@@ -38,13 +38,13 @@ mod tls;
 pub mod webhook_signature;
 mod websocket;
 
-pub use address::AddressClass;
+pub use address::{AddressClass, Trust};
 pub use client::{GuardedClient, GuardedRequest};
 pub use dial::{Connect, Connecting, SystemConnect};
 pub use error::NetError;
 pub use fetch::{FetchLimits, FetchRequest, Fetched, Opened};
 pub use pattern::{HostPattern, PatternError};
-pub use policy::{Exchange, Exchanging, NetPolicy, PolicyHandle, Trust};
+pub use policy::{Exchange, Exchanging, NetPolicy, PolicyHandle};
 pub use proxy::{
     FilteringProxy, ListedPorts, ProxyError, ProxyLimits, ProxyListener, ProxyObserver, ProxyOptions, SocketOwner,
 };

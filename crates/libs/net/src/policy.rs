@@ -10,26 +10,7 @@ use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
 use crate::address::carried_v4;
-use crate::{AddressClass, HostPattern, NetError, own_address, ports};
-
-/// Who chose the address of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Trust {
-    /// An agent, a page, a template or an event can steer it: public addresses only.
-    Steered,
-    /// The owner typed it in: private and loopback addresses too.
-    Owner,
-}
-
-impl Trust {
-    fn may_reach(self, class: AddressClass) -> bool {
-        match class {
-            AddressClass::Public => true,
-            AddressClass::Private | AddressClass::Loopback => self == Self::Owner,
-            AddressClass::LinkLocal | AddressClass::Metadata | AddressClass::Unreachable => false,
-        }
-    }
-}
+use crate::{AddressClass, HostPattern, NetError, Trust, own_address, ports};
 
 /// The owner's two lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

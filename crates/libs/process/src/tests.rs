@@ -1,3 +1,6 @@
+use std::io;
+use std::sync::Arc;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;

@@ -12,8 +12,8 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
 use tokio::sync::oneshot;
 
-use crate::child::{Exit, ExitOutcome};
-use crate::{SpawnRequest, Stream};
+use crate::exit::{Exit, ExitOutcome};
+use crate::request::{SpawnRequest, Stream};
 
 /// A started process, before its pipes belong to a runtime.
 #[derive(Debug)]

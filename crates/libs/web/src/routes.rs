@@ -18,9 +18,10 @@ use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{Components, OpenApi, OpenApiBuilder};
 
 use crate::access::{
-    Authenticate, Requirements, RouteAccess, authenticate, let_everybody_in, read_credential, require_any_scope,
-    require_authentication, require_full_scope, require_or_open,
+    Requirements, RouteAccess, let_everybody_in, require_any_scope, require_authentication, require_full_scope,
+    require_or_open,
 };
+use crate::credential::{Authenticate, authenticate, read_credential};
 use crate::error::ApiError;
 use crate::idempotency::IdempotencyGuard;
 use crate::limits;

@@ -10,8 +10,8 @@ use futures_util::{StreamExt, stream};
 use http::header::CONTENT_TYPE;
 use tokio::time::{Instant, timeout_at};
 
-use crate::access::{AccessDenied, Authenticate, Credential};
 use crate::caller::Caller;
+use crate::credential::{AccessDenied, Authenticate, Credential};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 

@@ -26,7 +26,6 @@
 //! Deliberately absent: the protocol (`agentd-mcp`), the sandbox (`agentd-sandbox`), OAuth, and
 //! prompts, resources and sampling.
 
-mod carried;
 mod change;
 mod connect;
 mod error;
@@ -39,6 +38,7 @@ mod model;
 mod names;
 mod portable;
 mod reach;
+mod registrations;
 mod routes;
 mod secrets;
 mod service;

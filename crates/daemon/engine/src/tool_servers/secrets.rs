@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use agentd_base::{Problems, Secret, SecretUpdate};
-use agentd_core::vault::{Vault, VaultError, require_again};
+use agentd_core::vault::{SealedUrl, UnknownMask, Vault, VaultError, require_again};
 use agentd_store::{Read, Tx};
 
 use super::change::{SecretChanges, ToolServerId};
@@ -38,6 +38,11 @@ impl Kind {
 /// The vault's scope for the secrets of a registration.
 pub(super) fn scope(id: &ToolServerId) -> String {
     format!("tool_servers.{id}")
+}
+
+/// Whether credentials in a url cannot be kept although the url that comes in its place has them.
+pub(super) fn loses_url_secrets(before: &str, after: &str) -> bool {
+    SealedUrl::new(after, Some(before), UnknownMask::Leave).is_ok_and(|sealed| sealed.dropped)
 }
 
 /// Lays changes over the names that have a value. `moved` says that the values would now go

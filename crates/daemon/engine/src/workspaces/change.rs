@@ -7,8 +7,10 @@ use agentd_sandbox::folder::{Need, remove};
 use rustix::fs::{AtFlags, FileType, RenameFlags, fsync, renameat, renameat_with, statat, unlinkat};
 use rustix::io::Errno;
 
-use super::write::require_lasting;
-use super::{Entry, Growth, RelativePath, Room, Workspace, WorkspaceError, file_type};
+use super::room::Growth;
+use super::temporary::require_permanent_name;
+use super::workspace::file_type;
+use super::{Entry, RelativePath, Room, Workspace, WorkspaceError};
 
 /// Of a folder that others fill while it is removed, no more is removed at a time.
 const MOST_REMOVED: usize = 10_000_000;
@@ -41,7 +43,7 @@ impl Workspace {
         let (Some((folder, name)), Some((new_folder, new_name))) = (from.split(), to.split()) else {
             return Err(WorkspaceError::BadPath { problem: "must name something in the workspace" });
         };
-        require_lasting(new_name)?;
+        require_permanent_name(new_name)?;
         let (parent, new_parent) =
             (self.folder_for(&folder, Need::Change)?, self.folder_for(&new_folder, Need::Change)?);
         let missing = |error| match error {
@@ -107,20 +109,6 @@ impl Workspace {
             room.shrank(&self.place.path);
         }
         keep(parent, path)
-    }
-
-    /// How many folders of this path are still to be made.
-    pub(super) fn missing_folders(&self, path: &RelativePath) -> Result<u64, WorkspaceError> {
-        let (mut missing, mut path) = (0, path.clone());
-        loop {
-            match self.folder(&path) {
-                Ok(_) => return Ok(missing),
-                Err(WorkspaceError::Missing { .. }) => missing += 1,
-                Err(error) => return Err(error),
-            }
-            let Some((above, _)) = path.split() else { return Ok(missing) };
-            path = above;
-        }
     }
 }
 

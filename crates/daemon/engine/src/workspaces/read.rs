@@ -7,7 +7,8 @@ use agentd_sandbox::folder;
 use rustix::fs::{AtFlags, fstat, statat};
 use rustix::io::Errno;
 
-use super::{RelativePath, Version, Workspace, WorkspaceError, require_plain};
+use super::workspace::require_plain;
+use super::{RelativePath, Version, Workspace, WorkspaceError};
 
 /// An open regular file.
 #[derive(Debug)]

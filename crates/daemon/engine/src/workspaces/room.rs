@@ -16,7 +16,8 @@ use agentd_sandbox::folder::{Closed, Size, Space, measure};
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
-use super::{Workspace, WorkspaceError};
+use super::WorkspaceError;
+use super::workspace::{Place, Workspace};
 
 /// Others may write too: another replica, the owner by hand.
 const COUNT_LASTS: Duration = Duration::from_secs(30);
@@ -64,13 +65,6 @@ pub struct Held {
 pub struct Usage {
     pub held: Held,
     pub bounds: WorkspaceBounds,
-}
-
-/// The folder of a workspace; another may take its place under the same path.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) path: PathBuf,
-    pub(super) identity: (u64, u64),
 }
 
 /// What a change adds to a workspace.

@@ -8,12 +8,11 @@ use rustix::fs::{AtFlags, Mode, RenameFlags, Stat, fchmod, fstat, openat, rename
 use rustix::io::Errno;
 
 use super::change::keep;
-use super::room::require_disk;
-use super::write::{FILE_MODE, HALF_WRITTEN_END, HALF_WRITTEN_START, NEW, hold, require_lasting};
-use super::{
-    BLOCK, Entry, EntryKind, Expected, Growth, Place, RelativePath, Room, Usage, Version, Workspace, WorkspaceError,
-    require_plain,
-};
+use super::room::{BLOCK, Growth, require_disk};
+use super::temporary::{lock_temporary, require_permanent_name, temporary_name};
+use super::workspace::{Place, require_plain};
+use super::write::{FILE_MODE, NEW};
+use super::{Entry, EntryKind, Expected, RelativePath, Room, Usage, Version, Workspace, WorkspaceError};
 
 /// A file that is being written. Until it is finished it has another name; dropped before, it is gone.
 #[derive(Debug)]
@@ -43,7 +42,7 @@ impl Workspace {
         let Some((parent, name)) = path.split() else {
             return Err(WorkspaceError::IsFolder { path: path.to_string() });
         };
-        require_lasting(name)?;
+        require_permanent_name(name)?;
         let missing = self.missing_folders(&parent)?;
         let replaced = if missing > 0 { None } else { found(self.folder(&parent)?, name, path)? };
         let replaced = replaced.map(|stat| u64::try_from(stat.st_size).unwrap_or(0));
@@ -56,11 +55,11 @@ impl Workspace {
         let most = bounds.bytes.max(held.bytes).saturating_add(replaced.unwrap_or(0));
         let written_there = room.written(&self.place.path);
         let folder = self.make_folder(&parent, room)?;
-        let beside = format!("{HALF_WRITTEN_START}{mark}{HALF_WRITTEN_END}");
+        let beside = temporary_name(mark);
         let _ = unlinkat(&folder, &beside, AtFlags::empty());
         let failed = |error| path.failed(error);
         let file = File::from(openat(&folder, &beside, NEW, Mode::RUSR | Mode::WUSR).map_err(failed)?);
-        hold(&file);
+        lock_temporary(&file);
         let new = NewFile {
             folder,
             file,

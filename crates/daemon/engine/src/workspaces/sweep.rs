@@ -9,8 +9,9 @@ use std::path::Path;
 use agentd_sandbox::folder;
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, flock, fstat, statat, unlinkat};
 
-use super::write::is_half_written;
-use super::{RelativePath, Workspace, file_type};
+use super::temporary::is_temporary_name;
+use super::workspace::file_type;
+use super::{RelativePath, Workspace};
 
 /// Removes what is left in the workspaces that lie in `agents`; answers how many files that were.
 pub(crate) fn sweep(agents: &Path) -> usize {
@@ -39,7 +40,7 @@ impl Workspace {
                 };
                 match kind {
                     Ok(FileType::Directory) => waiting.extend(path.join(name)),
-                    Ok(FileType::RegularFile) if is_half_written(name) => {
+                    Ok(FileType::RegularFile) if is_temporary_name(name) => {
                         removed += usize::from(is_removed(&folder, name));
                     }
                     _ => {}

@@ -2,8 +2,9 @@
 
 use rustix::fs::{AtFlags, Dir, FileType, Stat, readlinkat, statat};
 
-use super::write::is_half_written;
-use super::{RelativePath, Version, Workspace, WorkspaceError, file_type};
+use super::temporary::is_temporary_name;
+use super::workspace::file_type;
+use super::{RelativePath, Version, Workspace, WorkspaceError};
 
 /// Of one folder, more entries than this are not looked at.
 const MAX_ENTRIES: usize = 10_000;
@@ -45,7 +46,7 @@ impl Workspace {
     /// It is not there or is no folder.
     pub fn list(&self, path: &RelativePath) -> Result<Listing, WorkspaceError> {
         let mut listing = self.list_all(path)?;
-        listing.entries.retain(|entry| !is_half_written(entry.path.name()));
+        listing.entries.retain(|entry| !is_temporary_name(entry.path.name()));
         Ok(listing)
     }
 

@@ -5,35 +5,18 @@ use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 
 use agentd_sandbox::folder::{Need, open_folder};
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, mkdirat, openat, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
-use super::{EntryKind, Growth, RelativePath, Room, Workspace, WorkspaceError, require_plain};
+use super::room::Growth;
+use super::temporary::{lock_temporary, require_permanent_name, temporary_name};
+use super::workspace::require_plain;
+use super::{EntryKind, RelativePath, Room, Workspace, WorkspaceError};
 
 const FOLDER_MODE: Mode = Mode::RWXU.union(Mode::RGRP).union(Mode::XGRP).union(Mode::ROTH).union(Mode::XOTH);
 pub(super) const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP).union(Mode::ROTH);
 pub(super) const NEW: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-
-/// Around the mark, the name of a file until it is whole; nobody else is to use such names.
-pub(super) const HALF_WRITTEN_START: &str = ".agentd-";
-pub(super) const HALF_WRITTEN_END: &str = ".tmp";
-
-/// Whether something is called as a file that is not whole.
-pub(super) fn is_half_written(name: &str) -> bool {
-    name.starts_with(HALF_WRITTEN_START) && name.ends_with(HALF_WRITTEN_END)
-}
-
-/// Refuses such a name for anything else: what has it is removed one day.
-pub(super) fn require_lasting(name: &str) -> Result<(), WorkspaceError> {
-    let problem = "must not end in a name like `.agentd-….tmp`, which is for files that are not whole yet";
-    if is_half_written(name) { Err(WorkspaceError::BadPath { problem }) } else { Ok(()) }
-}
-
-/// For who writes: nobody sweeps the file away. A file system that knows no locks is not swept either.
-pub(super) fn hold(file: impl AsFd) {
-    let _ = flock(file, FlockOperation::NonBlockingLockExclusive);
-}
 
 /// What a write did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +43,7 @@ impl Workspace {
         let Some((folder, name)) = path.split() else {
             return Err(WorkspaceError::IsFolder { path: path.to_string() });
         };
-        require_lasting(name)?;
+        require_permanent_name(name)?;
         let length = i64::try_from(content.len()).unwrap_or(i64::MAX);
         let found = match self.folder(&folder) {
             Ok(folder) => match statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -81,7 +64,7 @@ impl Workspace {
         };
         self.require_room(room, Growth { files: growth.files + self.missing_folders(&folder)?, ..growth })?;
         let folder = self.make_folder(&folder, room)?;
-        let beside = format!("{HALF_WRITTEN_START}{mark}{HALF_WRITTEN_END}");
+        let beside = temporary_name(mark);
         let written = self.write_beside(&folder, &beside, content, before.unwrap_or(FILE_MODE));
         let renamed = written.and_then(|()| Ok(renameat(&folder, &beside, &folder, name)?));
         if let Err(source) = renamed {
@@ -95,7 +78,7 @@ impl Workspace {
     fn write_beside(&self, folder: impl AsFd, name: &str, content: &[u8], mode: Mode) -> std::io::Result<()> {
         let file = openat(folder, name, NEW, Mode::RUSR | Mode::WUSR)?;
         let mut file = File::from(file);
-        hold(&file);
+        lock_temporary(&file);
         file.write_all(content)?;
         self.hand_over(&file)?;
         // After the owner has changed, which takes permissions away.

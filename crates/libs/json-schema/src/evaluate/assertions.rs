@@ -1,12 +1,12 @@
-//! Keywords of any value, of numbers, of texts and of lists.
+//! Keywords that assert something of a value itself.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use serde_json::{Map, Number, Value};
 
-use super::path::{Path, short};
-use super::{At, Evaluation, Verdict};
+use super::evaluation::{At, Evaluation, Exhausted, Verdict};
+use super::path::short;
 use crate::same::{canonical, weight};
 
 impl<'s> Evaluation<'s> {
@@ -46,7 +46,7 @@ impl<'s> Evaluation<'s> {
         }
     }
 
-    fn spend_weight(&mut self, value: &Value) -> Result<(), super::Exhausted> {
+    fn spend_weight(&mut self, value: &Value) -> Result<(), Exhausted> {
         self.spend(weight(value, self.steps_left))
     }
 
@@ -100,89 +100,15 @@ impl<'s> Evaluation<'s> {
         self.fails(at, || format!("must have {rule} {limit} {unit}, and has {count}"))
     }
 
-    pub(super) fn asserts_array(
-        &mut self,
-        keywords: &'s Map<String, Value>,
-        keyword: &str,
-        argument: &'s Value,
-        items: &[Value],
-        value: &Value,
-        at: At<'_>,
-    ) -> Verdict {
-        match keyword {
-            "minItems" | "maxItems" => self.bounds(keyword == "minItems", argument, items.len(), "items", at),
-            "uniqueItems" if *argument == Value::Bool(true) => {
-                self.spend_weight(value)?;
-                let mut seen = HashSet::with_capacity(items.len());
-                match items.iter().all(|item| seen.insert(canonical(item))) {
-                    true => Ok(true),
-                    false => self.fails(at, || "must not have the same item twice".to_owned()),
-                }
-            }
-            "prefixItems" => self.items_in_order(argument, items, at),
-            "items" => match argument {
-                Value::Array(_) => self.items_in_order(argument, items, at),
-                _ => self.items_from(prefix_length(keywords), argument, items, at),
-            },
-            "additionalItems" => match keywords.get("items") {
-                Some(Value::Array(first)) => self.items_from(first.len(), argument, items, at),
-                _ => Ok(true),
-            },
-            "contains" => self.contains(keywords, argument, items, at),
-            "unevaluatedItems" => self.unevaluated(keywords, "unevaluatedItems", argument, value, at),
-            _ => Ok(true),
+    /// Whether no item of the list `value` occurs twice.
+    pub(super) fn asserts_unique(&mut self, items: &[Value], value: &Value, at: At<'_>) -> Verdict {
+        self.spend_weight(value)?;
+        let mut seen = HashSet::with_capacity(items.len());
+        match items.iter().all(|item| seen.insert(canonical(item))) {
+            true => Ok(true),
+            false => self.fails(at, || "must not have the same item twice".to_owned()),
         }
     }
-
-    fn items_in_order(&mut self, schemas: &'s Value, items: &[Value], at: At<'_>) -> Verdict {
-        let mut fits = true;
-        for (index, (schema, item)) in schemas.as_array().into_iter().flatten().zip(items).enumerate() {
-            let inside = At { path: Path::Item(&at.path, index), ..at };
-            fits &= self.fits(schema, item, inside)?;
-            if !fits && !self.goes_on(at) {
-                return Ok(false);
-            }
-        }
-        Ok(fits)
-    }
-
-    fn items_from(&mut self, first: usize, schema: &'s Value, items: &[Value], at: At<'_>) -> Verdict {
-        let mut fits = true;
-        for (index, item) in items.iter().enumerate().skip(first) {
-            let inside = At { path: Path::Item(&at.path, index), ..at };
-            fits &= self.fits(schema, item, inside)?;
-            if !fits && !self.goes_on(at) {
-                return Ok(false);
-            }
-        }
-        Ok(fits)
-    }
-
-    fn contains(
-        &mut self,
-        keywords: &'s Map<String, Value>,
-        schema: &'s Value,
-        items: &[Value],
-        at: At<'_>,
-    ) -> Verdict {
-        let mut count = 0;
-        for item in items {
-            count += usize::from(self.fits(schema, item, at.silent())?);
-        }
-        let one = Value::from(1);
-        let unit = "items that fit `contains`";
-        let enough = self.bounds(true, keywords.get("minContains").unwrap_or(&one), count, unit, at)?;
-        let few = match keywords.get("maxContains") {
-            Some(most) => self.bounds(false, most, count, unit, at)?,
-            None => true,
-        };
-        Ok(enough && few)
-    }
-}
-
-/// How many of the first items have schemas of their own.
-pub(super) fn prefix_length(keywords: &Map<String, Value>) -> usize {
-    keywords.get("prefixItems").and_then(Value::as_array).map_or(0, Vec::len)
 }
 
 pub(super) fn has_type(types: &Value, value: &Value) -> bool {

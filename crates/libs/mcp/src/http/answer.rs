@@ -8,10 +8,26 @@ use rmcp::model::ServerJsonRpcMessage;
 use rmcp::transport::streamable_http_client::SseError;
 use sse_stream_for_rmcp::Sse;
 
-use super::client::HttpFault;
 use super::events::EventParser;
 use crate::message::{Parsed, number, parse, stand_in};
 use crate::session::Session;
+
+/// Why a request brought no usable answer. No text carries an address's path or a header.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HttpFault {
+    #[error("the request failed")]
+    Net(#[source] NetError),
+    #[error("HTTP {0}")]
+    Status(u16),
+    #[error("the answer is too large")]
+    TooLarge,
+    #[error("the answer is not valid")]
+    Malformed,
+    #[error("the answer is of an unexpected type")]
+    ContentType,
+    #[error("the request is longer than is accepted")]
+    RequestTooLarge,
+}
 
 /// An answer whose head was read, and what its body may cost.
 pub(super) struct Answer {

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use super::OwnerHeaders;
-use super::answer::Answer;
+use super::answer::{Answer, HttpFault};
 use crate::CloseReason;
 use crate::message::{Parsed, number, parse};
 use crate::session::Session;
@@ -38,23 +38,6 @@ const MAX_SESSION_ID: usize = 1_024;
 const STREAM_PAUSE: Duration = Duration::from_secs(1);
 /// Failures to reach the server in a row, after which it counts as gone.
 const MAX_FAILURES: u32 = 3;
-
-/// Why a request brought no usable answer. No text carries an address's path or a header.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum HttpFault {
-    #[error("the request failed")]
-    Net(#[source] NetError),
-    #[error("HTTP {0}")]
-    Status(u16),
-    #[error("the answer is too large")]
-    TooLarge,
-    #[error("the answer is not valid")]
-    Malformed,
-    #[error("the answer is of an unexpected type")]
-    ContentType,
-    #[error("the request is longer than is accepted")]
-    RequestTooLarge,
-}
 
 type Failure = StreamableHttpError<HttpFault>;
 

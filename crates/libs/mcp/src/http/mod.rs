@@ -8,5 +8,6 @@ mod client;
 mod events;
 mod headers;
 
-pub(crate) use client::{GuardedHttp, HttpFault};
+pub(crate) use answer::HttpFault;
+pub(crate) use client::GuardedHttp;
 pub(crate) use headers::OwnerHeaders;

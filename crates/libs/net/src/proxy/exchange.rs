@@ -11,7 +11,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
 use super::refusal::{self, Body};
-use super::serve::{ConnectionPermit, Shared, Upstream};
+use super::shared::{ConnectionPermit, Shared, Upstream};
 use super::target::Target;
 use super::tunnel;
 use crate::NetError;

@@ -14,9 +14,39 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 
-use super::{ProxyError, ProxyListener, SocketOwner};
-
 const BACKLOG: i32 = 128;
+
+/// The reason why a proxy could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ProxyError {
+    #[error("no socket could be made at {}; check that its folder exists and may be written to", path.display())]
+    Socket { path: PathBuf, source: io::Error },
+    #[error("{} is in use by another process or is not a socket; choose another path or remove it", path.display())]
+    Occupied { path: PathBuf },
+    #[error("the socket {} could not be given to user {uid}; only root can do that", path.display())]
+    Owner { path: PathBuf, uid: u32, source: io::Error },
+    #[error("no port could be opened on 127.0.0.1")]
+    Port { source: io::Error },
+}
+
+/// Where the proxy waits for its clients.
+#[derive(Debug, Clone)]
+pub enum ProxyListener {
+    /// A socket file of mode 0600. A file that a dead process left behind is replaced. With an
+    /// `owner` it is handed to that user, which needs the right to do so (root).
+    Unix { path: PathBuf, owner: Option<SocketOwner> },
+    /// `127.0.0.1`, on a port that the system chooses. Every user of the machine can connect to it,
+    /// so each request must carry the credential made at start
+    /// ([`FilteringProxy::credential`](super::FilteringProxy::credential)).
+    Loopback,
+}
+
+/// Who may use a socket file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SocketOwner {
+    pub uid: u32,
+    pub gid: u32,
+}
 
 pub(super) struct Bound {
     pub(super) acceptor: Acceptor,

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::meter::Meter;
 use super::refusal::Body;
-use super::serve::{ConnectionPermit, Shared, Upstream};
+use super::shared::{ConnectionPermit, Shared, Upstream};
 
 const BUFFER_BYTES: usize = 16 << 10;
 /// For a client to take the answer that opens its tunnel.

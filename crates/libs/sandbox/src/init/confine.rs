@@ -7,6 +7,7 @@ use landlock::RulesetCreated;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use seccompiler::BpfProgram;
 
+use super::descriptors::close_on_exec;
 use super::group::Entrances;
 use super::syscalls::{self, Strictness};
 use super::{landlocked, tree};
@@ -136,15 +137,4 @@ fn drop_capabilities() -> io::Result<()> {
     let none = CapabilitySet::empty();
     rustix::thread::set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?;
     Ok(())
-}
-
-/// Whatever was left open on the way here ends at exec.
-#[allow(unsafe_code, reason = "a system call without a safe name")]
-fn close_on_exec() -> io::Result<()> {
-    let flag = libc::c_uint::try_from(libc::CLOSE_RANGE_CLOEXEC).unwrap_or(4);
-    // SAFETY: it marks descriptors and closes none.
-    match unsafe { libc::syscall(libc::SYS_close_range, 3 as libc::c_uint, libc::c_uint::MAX, flag) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 
-use super::adopt;
+use super::descriptors::adopt;
 use crate::plan::GroupDescriptors;
 
 /// The ways in; the program's process takes them before it becomes the program.

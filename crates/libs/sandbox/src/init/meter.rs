@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::disk::Disk;
 use super::group::Events;
 use super::kernel::{Held, Kernel, kilobytes};
-use super::supervise::{LONGEST, SHORTEST};
+use super::pace::{LONGEST, SHORTEST};
 use super::tree::{self, Stat};
 use crate::Tier;
 use crate::plan::{Bounds, ENTRY_BYTES, Plan, Report};

@@ -13,12 +13,14 @@
 //! Deliberately absent: time limits and output limits. The daemon keeps those, from outside.
 
 mod confine;
+mod descriptors;
 mod disk;
 mod forward;
 mod group;
 mod kernel;
 mod landlocked;
 mod meter;
+mod pace;
 mod probe;
 mod supervise;
 mod syscalls;
@@ -28,12 +30,13 @@ mod workspace;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, WaitOptions};
 
+use self::descriptors::{adopt, let_go_of_streams};
 use self::group::{Entrances, Events};
 use crate::Tier;
 use crate::plan::{Plan, Report};
@@ -163,26 +166,6 @@ fn start(plan: &Plan, proxy_port: Option<u16>, entrances: Entrances) -> io::Resu
 fn offer_to_end_first() {
     let _ = std::fs::write("/proc/self/oom_score_adj", "900");
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-}
-
-/// Takes over a descriptor that the daemon passed; from here on it stays in this process.
-#[allow(unsafe_code, reason = "a number becomes an owned descriptor")]
-fn adopt(descriptor: i32) -> io::Result<OwnedFd> {
-    if descriptor <= 2 {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    // SAFETY: the number was passed for this use alone, and each is adopted once.
-    let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
-    rustix::io::fcntl_setfd(&owned, rustix::io::FdFlags::CLOEXEC)?;
-    Ok(owned)
-}
-
-fn let_go_of_streams() -> io::Result<()> {
-    let null = File::options().read(true).write(true).open("/dev/null")?;
-    rustix::stdio::dup2_stdin(null.as_fd())?;
-    rustix::stdio::dup2_stdout(null.as_fd())?;
-    rustix::stdio::dup2_stderr(null.as_fd())?;
-    Ok(())
 }
 
 enum Split {

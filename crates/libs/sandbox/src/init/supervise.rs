@@ -1,18 +1,14 @@
 //! Waits for the end of the program, for the daemon's wish, or for a broken bound.
 
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open};
 
 use super::meter::Meter;
+use super::pace::{SHORTEST, next_pause};
 use crate::plan::Report;
-
-/// Between two looks while one is urgent, while much changes, and while nothing does.
-const URGENT: Duration = Duration::from_millis(4);
-pub(super) const SHORTEST: Duration = Duration::from_millis(20);
-pub(super) const LONGEST: Duration = Duration::from_millis(160);
 
 pub(crate) fn until_end(program: Pid, control: &OwnedFd, guard: Option<&OwnedFd>, mut meter: Meter) -> Report {
     // A program that ended at once is still a zombie of ours, so this finds it.
@@ -45,11 +41,7 @@ pub(crate) fn until_end(program: Pid, control: &OwnedFd, guard: Option<&OwnedFd>
             if let Some(broken) = meter.measure() {
                 return broken;
             }
-            pause = match (meter.is_urgent, meter.busy) {
-                (true, _) => URGENT,
-                (false, true) => SHORTEST,
-                (false, false) => (pause * 2).clamp(SHORTEST, LONGEST),
-            };
+            pause = next_pause(pause, meter.is_urgent, meter.busy);
             next_look = Instant::now() + pause;
         }
     }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, fstatvfs};
 
-use super::supervise::{LONGEST, SHORTEST};
+use super::pace::{LONGEST, SHORTEST};
 use super::tree::Pause;
 use crate::folder::{Closed, NAMES_BETWEEN_CHECKS, Need, Size, count_names, measure, open_folder};
 use crate::plan::Report;

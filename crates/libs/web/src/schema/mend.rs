@@ -3,17 +3,12 @@
 
 use serde_json::{Map, Value};
 
-use super::{Checked, array, has_type, type_names, whole};
+use super::{Checked, array, has_type, property, type_names};
 
 /// A schema that refers to itself ends here.
 const DEEPEST_STAND_IN: usize = 8;
 
 impl Checked {
-    /// Whole numbers that were written as fractions become whole numbers, where the schema wants those.
-    pub(super) fn settle(&self, value: &mut Value) {
-        self.settle_at(&self.root, value);
-    }
-
     /// A value that the schema takes: bad fields are left out, or stand-ins where they are required.
     pub(crate) fn mended(&self, value: Value) -> Value {
         let mut mended = self.mend(&self.root, value);
@@ -24,48 +19,6 @@ impl Checked {
     /// Some value that the schema takes, for a field whose own is bad or missing.
     pub(crate) fn stand_in(&self) -> Value {
         self.stand_in_of(&self.root, DEEPEST_STAND_IN)
-    }
-
-    fn fits(&self, schema: &Value, value: &Value) -> bool {
-        let mut found = Vec::new();
-        self.walk(schema, value, "", &mut found);
-        found.is_empty()
-    }
-
-    fn settle_at(&self, schema: &Value, value: &mut Value) {
-        let Some(schema) = self.resolve(schema) else { return };
-        for part in array(schema, "allOf") {
-            self.settle_at(part, value);
-        }
-        for union in ["oneOf", "anyOf"] {
-            if let Some(taken) = array(schema, union).iter().find(|alternative| self.fits(alternative, value)) {
-                self.settle_at(taken, value);
-            }
-        }
-        match value {
-            Value::Number(number) => {
-                let types = type_names(schema);
-                if types.contains(&"integer")
-                    && !types.contains(&"number")
-                    && let Some(whole) = whole(number)
-                {
-                    *value = Value::from(whole);
-                }
-            }
-            Value::Object(members) => {
-                for (name, member) in members {
-                    if let Some(property) = property(schema, name) {
-                        self.settle_at(property, member);
-                    }
-                }
-            }
-            Value::Array(items) => {
-                if let Some(item_schema) = schema.get("items") {
-                    items.iter_mut().for_each(|item| self.settle_at(item_schema, item));
-                }
-            }
-            Value::Null | Value::Bool(_) | Value::String(_) => {}
-        }
     }
 
     fn mend(&self, schema: &Value, value: Value) -> Value {
@@ -190,10 +143,4 @@ impl Checked {
             _ => Value::Null,
         }
     }
-}
-
-/// The schema of a member of an object, where it has one.
-fn property<'s>(schema: &'s Map<String, Value>, name: &str) -> Option<&'s Value> {
-    let known = schema.get("properties").and_then(Value::as_object).and_then(|properties| properties.get(name));
-    known.or_else(|| schema.get("additionalProperties").filter(|other| other.is_object()))
 }

@@ -214,6 +214,53 @@ impl Checked {
             }
         }
     }
+
+    fn fits(&self, schema: &Value, value: &Value) -> bool {
+        let mut found = Vec::new();
+        self.walk(schema, value, "", &mut found);
+        found.is_empty()
+    }
+
+    /// Whole numbers that were written as fractions become whole numbers, where the schema wants those.
+    fn settle(&self, value: &mut Value) {
+        self.settle_at(&self.root, value);
+    }
+
+    fn settle_at(&self, schema: &Value, value: &mut Value) {
+        let Some(schema) = self.resolve(schema) else { return };
+        for part in array(schema, "allOf") {
+            self.settle_at(part, value);
+        }
+        for union in ["oneOf", "anyOf"] {
+            if let Some(taken) = array(schema, union).iter().find(|alternative| self.fits(alternative, value)) {
+                self.settle_at(taken, value);
+            }
+        }
+        match value {
+            Value::Number(number) => {
+                let types = type_names(schema);
+                if types.contains(&"integer")
+                    && !types.contains(&"number")
+                    && let Some(whole) = whole(number)
+                {
+                    *value = Value::from(whole);
+                }
+            }
+            Value::Object(members) => {
+                for (name, member) in members {
+                    if let Some(property) = property(schema, name) {
+                        self.settle_at(property, member);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                if let Some(item_schema) = schema.get("items") {
+                    items.iter_mut().for_each(|item| self.settle_at(item_schema, item));
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::String(_) => {}
+        }
+    }
 }
 
 /// PostgreSQL cannot store U+0000 in text, and nothing that people write contains it, so it is
@@ -298,6 +345,12 @@ fn check_range(
 
 fn array<'s>(schema: &'s Map<String, Value>, name: &str) -> &'s [Value] {
     schema.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The schema of a member of an object, where it has one.
+fn property<'s>(schema: &'s Map<String, Value>, name: &str) -> Option<&'s Value> {
+    let known = schema.get("properties").and_then(Value::as_object).and_then(|properties| properties.get(name));
+    known.or_else(|| schema.get("additionalProperties").filter(|other| other.is_object()))
 }
 
 fn type_names(schema: &Map<String, Value>) -> Vec<&str> {

@@ -12,17 +12,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use tokio::io::AsyncReadExt;
 use tokio_util::io::ReaderStream;
 
-use super::{AgentFile, PathQuery};
+use super::entry::{AgentFile, PathQuery, quoted};
 use crate::files::model::disposition;
 use crate::files::service::{Files, OpenPart};
 use crate::workspaces::{Expected, Version};
 
 const PIECE_BYTES: usize = 64 << 10;
-
-/// As an `ETag` says it.
-pub(super) fn quoted(version: &Version) -> String {
-    format!("\"{version}\"")
-}
 
 fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok())

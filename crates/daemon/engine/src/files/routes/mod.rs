@@ -1,8 +1,8 @@
 //! `/api/agents/{name}/files`.
 
 mod content;
+mod entry;
 
-use agentd_base::Timestamp;
 use agentd_web::{ApiResult, ApiRouter, ErrorBody, Json, Path, Query, Routes, routes};
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,8 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::model::MAX_FILE_BYTES;
 use super::service::{Files, Folder};
-use crate::workspaces::{Entry, EntryKind, Usage};
+use crate::workspaces::Usage;
+use entry::{AgentFile, PathQuery};
 
 /// Entries of a folder that are shown without a `limit`.
 const DEFAULT_ENTRIES: u32 = 200;
@@ -25,57 +26,6 @@ pub fn routes() -> Routes<Files> {
     Routes::new()
         .protected(changing)
         .protected_up_to(MAX_FILE_BYTES, ApiRouter::new().routes(routes!(content::write_agent_file)))
-}
-
-/// What is there.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-enum AgentFileKind {
-    File,
-    Directory,
-    /// A symbolic link, which is not followed.
-    Link,
-    /// A device, a pipe or a socket.
-    Other,
-}
-
-/// A file or a directory of a workspace.
-#[derive(Debug, Serialize, ToSchema)]
-struct AgentFile {
-    name: String,
-    /// In the workspace, as the other operations take it.
-    path: String,
-    kind: AgentFileKind,
-    /// Of a file.
-    #[schema(required)]
-    size_bytes: Option<u64>,
-    modified_at: Timestamp,
-    /// Of a file: what `If-Match` takes.
-    #[schema(required)]
-    etag: Option<String>,
-    /// Of a link: what it says, which may be anything.
-    #[schema(required)]
-    target: Option<String>,
-}
-
-impl From<Entry> for AgentFile {
-    fn from(entry: Entry) -> Self {
-        let (kind, size_bytes, target) = match entry.kind {
-            EntryKind::File { bytes, .. } => (AgentFileKind::File, Some(bytes), None),
-            EntryKind::Folder => (AgentFileKind::Directory, None, None),
-            EntryKind::Link { target } => (AgentFileKind::Link, None, Some(target)),
-            EntryKind::Other => (AgentFileKind::Other, None, None),
-        };
-        Self {
-            name: entry.path.name().to_owned(),
-            path: entry.path.to_string(),
-            kind,
-            size_bytes,
-            modified_at: Timestamp::from_micros(entry.version.modified_us()),
-            etag: size_bytes.map(|_| content::quoted(&entry.version)),
-            target,
-        }
-    }
 }
 
 /// What a workspace holds and may hold.
@@ -135,14 +85,6 @@ struct ListQuery {
     limit: Option<u32>,
     #[param(minimum = 0, maximum = 1_000_000, default = 0)]
     offset: Option<u32>,
-}
-
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-struct PathQuery {
-    /// In the workspace: names with `/` between them, none of them `..`.
-    #[param(min_length = 1, max_length = 4096, example = "reports/june.md")]
-    path: String,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

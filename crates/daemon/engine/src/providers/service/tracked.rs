@@ -30,7 +30,7 @@ impl ModelBackend for TrackedBackend {
     fn generate(&self, request: ModelRequest) -> BoxFuture<'_, Result<ModelStream, ModelError>> {
         async move {
             let (providers, provider, file) = (self.providers.clone(), self.provider, self.file.clone());
-            let (recorder, began) = (providers.recorder().clone(), Instant::now());
+            let (recorder, began) = (providers.0.recorder.clone(), Instant::now());
             let events = match self.inner.generate(request).await {
                 Ok(events) => events,
                 Err(error) => {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use agentd_base::{FieldProblem, HIDDEN, Problems};
 use agentd_core::settings::{KeeperImport, PortableSection, SafetyReport, SafetyScope};
-use agentd_core::vault::{SealedUrl, UnknownMask, server_of};
+use agentd_core::vault::server_of;
 use agentd_store::{Read, StoreError, Tx};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, LocalBoxFuture};
@@ -32,11 +32,6 @@ pub struct ExportedSkills {
     custom: Vec<ExportedTool>,
     #[schema(max_items = 1000)]
     mcp: Vec<ExportedServer>,
-}
-
-/// Whether credentials in a url cannot be kept although the url that comes in its place has them.
-fn loses_url_secrets(before: &str, after: &str) -> bool {
-    SealedUrl::new(after, Some(before), UnknownMask::Leave).is_ok_and(|sealed| sealed.dropped)
 }
 
 /// Tools as [`PortableSection`] sees them.
@@ -83,7 +78,8 @@ impl PortableSkills {
         }
         for (index, mut server) in exported.mcp.into_iter().enumerate() {
             let before = self.servers.find_named(tx, &server.name).await?;
-            safety.extend(server.settle(before.as_ref(), scope));
+            let section = format!("{NAME}.mcp.{}", server.name);
+            safety.extend(server.settle(&section, before.as_ref(), scope));
             let catalog_entry = server.catalog_entry.clone();
             let (change, names, dropped) = server.change(before.as_ref().map(|server| &server.reach));
             dropped_secrets.extend(dropped);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::{NAME, loses_url_secrets};
+use crate::tool_servers::secrets::loses_url_secrets;
 use crate::tool_servers::{Reach, StdioReach, ToolServer, ToolServerChange, TransportKind};
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -95,19 +95,18 @@ const SERVER_SAFETY: [SafetySetting; 4] = [
 ];
 
 impl ExportedServer {
-    /// Settles its permissions. Those of the registration with its name apply only to the same program or server;
-    /// another one starts without any.
-    pub(super) fn settle(&mut self, before: Option<&ToolServer>, scope: SafetyScope) -> SafetyReport {
+    /// Settles its permissions; `section` names it in the report. Those of the registration with its name apply only
+    /// to the same program or server; another one starts without any.
+    pub(super) fn settle(&mut self, section: &str, before: Option<&ToolServer>, scope: SafetyScope) -> SafetyReport {
         let granted = before.filter(|before| self.leads_to(&before.reach));
         let stdio = match granted.map(|server| &server.reach) {
             Some(Reach::Stdio(stdio)) => stdio.clone(),
             _ => StdioReach::default(),
         };
         let mut report = SafetyReport::default();
-        let name = format!("{NAME}.mcp.{}", self.name);
         let [trusted, network, readable, writable] = &SERVER_SAFETY;
         let mut settle =
-            |setting, current: Value, imported| scope.settle(setting, &name, &current, imported, &mut report);
+            |setting, current: Value, imported| scope.settle(setting, section, &current, imported, &mut report);
         let is_trusted = granted.is_some_and(|server| server.trusted);
         self.trusted = settle(trusted, json!(is_trusted), json!(self.trusted)) == json!(true);
         if self.transport == TransportKind::Stdio {

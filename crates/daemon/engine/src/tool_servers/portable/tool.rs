@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::loses_url_secrets;
+use crate::tool_servers::secrets::loses_url_secrets;
 use crate::tools::{CustomTool, CustomToolChange, HttpMethod, HttpRequestChange, ToolKind};
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]

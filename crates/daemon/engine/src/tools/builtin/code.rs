@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{describe, parse};
+use super::input::{describe, parse};
 use crate::code_runner::{CodeRunner, Interpreter, READ_BYTES, SandboxSettings};
 use crate::tools::tool::{Author, Effect, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput};
 

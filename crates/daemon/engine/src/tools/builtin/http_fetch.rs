@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::{describe, parse};
+use super::input::{describe, parse};
 use crate::agents::Agent;
 use crate::tools::tool::{Author, Consequence, Effect, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput};
 use crate::workspaces::UntrustedSource;

@@ -5,7 +5,7 @@ mod request;
 mod stream;
 
 use crate::ModelRequest;
-use crate::wire::Call;
+use crate::wire::format::Call;
 
 pub(super) fn call(is_vendors_own: bool, request: &ModelRequest) -> Call {
     Call {

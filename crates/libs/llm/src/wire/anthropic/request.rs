@@ -7,8 +7,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::stream::THINKING;
-use crate::wire::OPENING;
 use crate::wire::calls::{as_object, fitting_id};
+use crate::wire::format::OPENING;
 use crate::wire::opaque::sent_back;
 use crate::{ModelMessage, ModelRequest, ToolCall, Vendor};
 

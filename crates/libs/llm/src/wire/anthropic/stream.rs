@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use crate::complaint::Complaint;
 use crate::wire::calls::Calls;
 use crate::wire::finish::read_finish_reason;
+use crate::wire::format::{Decoder, Progress, lenient, parse, progress, push_reasoning, push_text, reported};
 use crate::wire::opaque::OpaqueReasoning;
 use crate::wire::usage::{Convention, TokenCounts};
-use crate::wire::{Decoder, Progress, lenient, parse, progress, push_reasoning, push_text, reported};
 use crate::{Finish, FinishReason, ModelEvent, ModelRequest, Vendor};
 
 /// Where the thinking blocks of an answer are kept.

@@ -6,7 +6,7 @@ mod request;
 mod stream;
 
 use crate::ModelRequest;
-use crate::wire::Call;
+use crate::wire::format::Call;
 
 pub(super) fn call(is_vendors_own: bool, request: &ModelRequest) -> Call {
     // The SDK takes `gemini-…` as well as `models/gemini-…`, `tunedModels/…`. Any other slash

@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::wire::OPENING;
 use crate::wire::calls::as_object;
+use crate::wire::format::OPENING;
 use crate::wire::opaque::{NO_SIGNATURE, demands_signatures};
 use crate::{ModelMessage, ModelRequest, ToolCall, Vendor};
 

@@ -8,9 +8,9 @@ use serde_json::Value;
 use crate::complaint::Complaint;
 use crate::wire::calls::Calls;
 use crate::wire::finish::read_finish_reason;
+use crate::wire::format::{Decoder, Progress, lenient, parse, progress, push_reasoning, push_text, reported};
 use crate::wire::opaque::{OpaqueReasoning, keep_with_call};
 use crate::wire::usage::{Convention, TokenCounts};
-use crate::wire::{Decoder, Progress, lenient, parse, progress, push_reasoning, push_text, reported};
 use crate::{Finish, FinishReason, ModelEvent, ModelRequest, Vendor};
 
 pub(super) struct ContentDecoder {

@@ -5,7 +5,7 @@
 mod request;
 mod stream;
 
-use crate::wire::Call;
+use crate::wire::format::Call;
 use crate::{ModelRequest, Vendor};
 
 pub(super) fn call(vendor: Vendor, is_vendors_own: bool, request: &ModelRequest) -> Call {

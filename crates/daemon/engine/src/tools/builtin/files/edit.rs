@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::write::MAX_BYTES;
 use super::{CALL_LIMIT, Files, blocking, tool};
-use crate::tools::builtin::describe;
+use crate::tools::builtin::input::describe;
 use crate::tools::tool::{Effect, Tool, ToolCallContext, ToolError, ToolOutput};
 use crate::workspaces::{RelativePath, Room, Workspace};
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{CALL_LIMIT, Patience, blocking, tool};
-use crate::tools::builtin::describe;
+use crate::tools::builtin::input::describe;
 use crate::tools::tool::{Effect, Tool, ToolCallContext, ToolError, ToolOutput};
 use crate::workspaces::{Entry, EntryKind, RelativePath, UntrustedSource, Workspace, record_path};
 

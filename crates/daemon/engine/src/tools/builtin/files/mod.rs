@@ -18,6 +18,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::agents::Agent;
+use crate::tools::builtin::input::parse;
 use crate::tools::tool::{Author, Consequence, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput};
 use crate::workspaces::{RelativePath, Room, Workspace};
 
@@ -123,7 +124,7 @@ where
 {
     let run = move |input: Map<String, Value>, context: ToolCallContext| {
         let run = run.clone();
-        async move { run(super::parse(input)?, context).await }.boxed()
+        async move { run(parse(input)?, context).await }.boxed()
     };
     Arc::new(FileTool { description, run })
 }

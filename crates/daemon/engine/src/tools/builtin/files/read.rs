@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{CALL_LIMIT, blocking, counted, tool};
-use crate::tools::builtin::describe;
+use crate::tools::builtin::input::describe;
 use crate::tools::tool::{Effect, MAX_READ_CHARACTERS, Tool, ToolCallContext, ToolError, ToolOutput};
 use crate::workspaces::{RelativePath, Workspace, record_path};
 

@@ -2,12 +2,12 @@
 
 mod request;
 
-pub(super) use request::is_json_type;
 pub use request::{HttpMethod, HttpRequestChange, HttpToolRequest, carries_credential};
+pub(super) use request::{SecretChanges, is_json_type};
 
 use std::collections::BTreeSet;
 
-use agentd_base::{FieldProblem, Patch, Problems, Secret, Timestamp};
+use agentd_base::{FieldProblem, Patch, Problems, Timestamp};
 use agentd_core::vault::names_in_url;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -26,29 +26,8 @@ const MAX_NAME_CHARACTERS: usize = 64;
 const MAX_DESCRIPTION_CHARACTERS: usize = 4_000;
 /// Also what fits into one argument of a program.
 const MAX_SOURCE_BYTES: usize = 100 * 1024;
-const MAX_URL_BYTES: usize = 4_096;
-const MAX_BODY_BYTES: usize = 64 * 1024;
-const MAX_HEADERS: usize = 32;
-const MAX_HEADER_BYTES: usize = 8_192;
 pub(super) const MAX_TIMEOUT_SECONDS: u32 = 3_600;
 const DEFAULT_TIMEOUT_SECONDS: u32 = 30;
-const CREDENTIAL_HEADERS: [&str; 3] = ["authorization", "cookie", "x-api-key"];
-/// Theirs is the connection's, not a caller's.
-const FORBIDDEN_HEADERS: [&str; 13] = [
-    "accept-encoding",
-    "connection",
-    "content-length",
-    "expect",
-    "host",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 /// What a tool is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -113,9 +92,6 @@ pub struct CustomToolChange {
     pub timeout_seconds: Option<u32>,
     pub enabled: Option<bool>,
 }
-
-/// What becomes of the secrets of a tool.
-pub(super) type SecretChanges = Vec<(String, Option<Secret>)>;
 
 impl CustomToolChange {
     /// What is wrong with a tool that is made from it.

@@ -2,18 +2,40 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use agentd_base::{Problems, SecretUpdate};
+use agentd_base::{Problems, Secret, SecretUpdate};
+use agentd_core::vault::{SealedUrl, UnknownMask, names_in_url, require_again, server_of};
+use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::Url;
 use utoipa::ToSchema;
 
-use super::super::template::Template;
-use super::{
-    CREDENTIAL_HEADERS, FORBIDDEN_HEADERS, MAX_BODY_BYTES, MAX_HEADER_BYTES, MAX_HEADERS, MAX_URL_BYTES, SecretChanges,
-};
-use agentd_core::vault::{SealedUrl, UnknownMask, names_in_url, require_again, server_of};
-use http::{HeaderName, HeaderValue};
+use crate::tools::custom::template::Template;
+
+const MAX_URL_BYTES: usize = 4_096;
+const MAX_BODY_BYTES: usize = 64 * 1024;
+const MAX_HEADERS: usize = 32;
+const MAX_HEADER_BYTES: usize = 8_192;
+const CREDENTIAL_HEADERS: [&str; 3] = ["authorization", "cookie", "x-api-key"];
+/// Set by the connection, not by a caller.
+const FORBIDDEN_HEADERS: [&str; 13] = [
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// What becomes of the secrets of a tool.
+pub(crate) type SecretChanges = Vec<(String, Option<Secret>)>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "UPPERCASE")]

@@ -1,0 +1,34 @@
+//! Why a condition is refused, or could not be evaluated.
+
+/// Longer texts are refused.
+pub(crate) const MAX_CHARACTERS: usize = 1_000;
+/// Operators, names and values.
+pub(crate) const MAX_NODES: usize = 400;
+/// Longer messages of the parser are cut.
+const MESSAGE_CHARACTERS: usize = 300;
+
+/// Why a condition is refused, or could not be evaluated.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConditionError {
+    #[error("the expression is empty; write one that comes to true or false")]
+    Empty,
+    #[error("the expression has {characters} characters; {MAX_CHARACTERS} are allowed")]
+    TooLong { characters: usize },
+    #[error("the expression is not CEL: {message}")]
+    Syntax { message: String },
+    #[error(
+        "the expression is too large: at most {MAX_NODES} operators, names and values, and no loops over the results of loops"
+    )]
+    TooLarge,
+    #[error("there is no variable `{name}`; there are: {known}")]
+    UnknownVariable { name: String, known: String },
+    #[error("the expression comes to {found}, it must come to true or false")]
+    NotBoolean { found: String },
+    #[error("the expression cannot be evaluated: {message}")]
+    Evaluation { message: String },
+}
+
+/// At most one line, and not too long.
+pub(crate) fn shorten(message: &str) -> String {
+    message.lines().next().unwrap_or_default().chars().take(MESSAGE_CHARACTERS).collect()
+}

@@ -1,0 +1,58 @@
+//! Starting children.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::child::Child;
+use crate::request::SpawnRequest;
+use crate::thread::{Handle, Job};
+
+/// Why there is no child.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    #[error("`{program}` could not be started")]
+    Start {
+        program: String,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the pipes to `{program}` could not be opened")]
+    Pipes {
+        program: String,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the thread that starts processes is gone")]
+    ThreadGone,
+}
+
+/// Starts children. Cheap to clone; all clones share one thread.
+#[derive(Debug, Clone)]
+pub struct Spawner(Arc<Handle>);
+
+impl Spawner {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the system gives no thread or no descriptor.
+    pub fn start() -> io::Result<Self> {
+        Ok(Self(Arc::new(Handle::start()?)))
+    }
+
+    /// Starts a child. Must be called within a tokio runtime, which then serves its pipes.
+    ///
+    /// # Errors
+    /// When the program cannot be started; the source says why.
+    pub async fn spawn(&self, request: SpawnRequest) -> Result<Child, SpawnError> {
+        let program = request.program.display().to_string();
+        let (answer, started) = tokio::sync::oneshot::channel();
+        self.0.submit(Job::Spawn { request: Box::new(request), answer });
+        match started.await {
+            Ok(Ok(spawned)) => {
+                Child::new(Arc::clone(&self.0), spawned).map_err(|source| SpawnError::Pipes { program, source })
+            }
+            Ok(Err(source)) => Err(SpawnError::Start { program, source }),
+            Err(_) => Err(SpawnError::ThreadGone),
+        }
+    }
+}
