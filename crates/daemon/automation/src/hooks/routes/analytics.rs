@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use agentd_base::{Edge, FieldProblem, Problems, Timestamp};
-use agentd_web::{ApiError, ErrorBody, Json, Path, Query, Validate, Validated};
+use agentd_web::{Answer, ApiError, ErrorBody, Json, Path, Query, Validate, Validated};
 use axum::extract::State;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::Answer;
 use crate::hooks::model::HookId;
 use crate::hooks::service::{Hooks, Period, Totals};
 

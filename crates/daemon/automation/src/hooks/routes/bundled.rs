@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use agentd_core::events::{CATALOGUE, Category};
 use agentd_core::runtime::record_once;
-use agentd_web::{ApiResult, ErrorBody, IdempotencyKey, Json, JsonOrNothing, Path};
+use agentd_web::{Answer, ApiResult, ErrorBody, IdempotencyKey, Json, JsonOrNothing, Path};
 use axum::extract::State;
 use http::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::Answer;
 use super::fields::InstallHook;
 use super::hooks::HookView;
 use crate::hooks::model::{BUNDLED, BundledHook, Hook, HookType};

@@ -2,14 +2,13 @@
 
 use agentd_base::{Page, PageLimits, Problems, Timestamp};
 use agentd_core::runtime::record_once;
-use agentd_web::{ApiError, ApiResult, ErrorBody, IdempotencyKey, Json, Path, Query};
+use agentd_web::{Answer, ApiError, ApiResult, ErrorBody, IdempotencyKey, Json, Path, Query};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use super::Answer;
 use crate::hooks::model::{Delivery, DeliveryStatus, HookDeliveryId, HookId};
 use crate::hooks::service::{DeliveryCounts, Hooks};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use agentd_base::{Edge, FieldProblem, Page, PageLimits, Problems, Timestamp};
 use agentd_core::runtime::record_once;
 use agentd_web::{
-    ApiError, ApiResult, Caller, ErrorBody, IdempotencyKey, Json, Path, Query, Scope, Validate, Validated,
+    Answer, ApiError, ApiResult, Caller, ErrorBody, IdempotencyKey, Json, Path, Query, Scope, Validate, Validated,
 };
 use axum::extract::State;
 use http::StatusCode;
@@ -14,7 +14,6 @@ use serde_json::{Map, Value, json};
 use url::Url;
 use utoipa::{IntoParams, ToSchema};
 
-use super::Answer;
 use super::fields::{CreateHook, UpdateHook};
 use crate::hooks::model::{Execution, ExecutionId, ExecutionStatus, Hook, HookId, HookType, SECRET};
 use crate::hooks::service::Hooks;

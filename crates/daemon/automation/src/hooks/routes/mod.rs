@@ -6,11 +6,9 @@ mod deliveries;
 mod fields;
 mod hooks;
 
-use agentd_web::{ApiError, ApiRouter, Json, Routes, routes};
+use agentd_web::{ApiRouter, Routes, routes};
 
 use super::service::Hooks;
-
-type Answer<T> = Result<Json<T>, ApiError>;
 
 #[must_use]
 pub fn routes() -> Routes<Hooks> {

@@ -4,7 +4,7 @@ mod push;
 
 use agentd_base::{PageLimits, Problems, Timestamp};
 use agentd_core::runtime::record_once;
-use agentd_web::{ApiError, ApiRouter, ErrorBody, IdempotencyKey, Json, Path, Query, Routes, routes};
+use agentd_web::{Answer, ApiError, ApiRouter, ErrorBody, IdempotencyKey, Json, Path, Query, Routes, routes};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -27,8 +27,6 @@ pub fn routes() -> Routes<Notify> {
             .routes(routes!(push::test_push_subscription)),
     )
 }
-
-type Answer<T> = Result<Json<T>, ApiError>;
 
 #[derive(Debug, Deserialize, ToSchema)]
 struct EmailTest {

@@ -2,7 +2,7 @@
 
 use agentd_base::{Secret, Timestamp};
 use agentd_core::runtime::record_once;
-use agentd_web::{ApiError, ErrorBody, IdempotencyKey, Json, Path};
+use agentd_web::{Answer, ApiError, ErrorBody, IdempotencyKey, Json, Path};
 use axum::extract::State;
 use http::header::USER_AGENT;
 use http::{HeaderMap, StatusCode};
@@ -11,8 +11,6 @@ use utoipa::ToSchema;
 
 use crate::notify::push::{NewSubscription, PushSubscription, PushSubscriptionId};
 use crate::notify::service::Notify;
-
-type Answer<T> = Result<Json<T>, ApiError>;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct PushKey {

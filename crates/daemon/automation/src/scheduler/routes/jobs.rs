@@ -5,13 +5,12 @@ use agentd_core::runtime::record_once;
 use agentd_engine::agents::AgentId;
 use agentd_engine::projects::ProjectId;
 use agentd_schedule::{MisfirePolicy, ScheduleSpec};
-use agentd_web::{ApiError, Caller, ErrorBody, IdempotencyKey, Json, Path, Query, Scope, Validated};
+use agentd_web::{Answer, ApiError, Caller, ErrorBody, IdempotencyKey, Json, Path, Query, Scope, Validated};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::Answer;
 use super::job_bodies::{CreateJobBody, UpdateJobBody};
 use crate::notify::Target;
 use crate::scheduler::model::{

@@ -8,11 +8,9 @@ mod runs;
 mod smart;
 mod statistics;
 
-use agentd_web::{ApiError, ApiRouter, Json, Routes, routes};
+use agentd_web::{ApiRouter, Routes, routes};
 
 use super::service::Scheduler;
-
-type Answer<T> = Result<Json<T>, ApiError>;
 
 /// Every route of the domain.
 #[must_use]

@@ -2,12 +2,11 @@
 
 use agentd_base::{FieldProblem, Timestamp};
 use agentd_schedule::{MAX_TEXT_LENGTH, ScheduleSpec, ScheduleType};
-use agentd_web::{ApiError, Caller, ErrorBody, Json, Query};
+use agentd_web::{Answer, ApiError, Caller, ErrorBody, Json, Query};
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::Answer;
 use crate::scheduler::service::{ParseMethod, Scheduler};
 
 #[derive(Debug, Deserialize, ToSchema)]

@@ -3,13 +3,12 @@
 use agentd_base::{Page, PageLimits, Problems, Timestamp};
 use agentd_core::runtime::record_once;
 use agentd_engine::engine::SessionId;
-use agentd_web::{ApiError, ErrorBody, IdempotencyKey, Json, Path, Query};
+use agentd_web::{Answer, ApiError, ErrorBody, IdempotencyKey, Json, Path, Query};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::Answer;
 use crate::scheduler::model::{JobId, Run, RunCause, RunDelivery, RunId, RunStatus};
 use crate::scheduler::service::Scheduler;
 

@@ -3,14 +3,13 @@
 use agentd_base::{Edge, FieldProblem, Problems, Timestamp};
 use agentd_engine::agents::AgentId;
 use agentd_schedule::{ScheduleSpec, Zone};
-use agentd_web::{ApiError, Json, Query};
+use agentd_web::{Answer, ApiError, Json, Query};
 use axum::extract::State;
 use jiff::ToSpan;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::Answer;
 use crate::scheduler::model::{JobId, RunId};
 use crate::scheduler::service::{CalendarEntry, Scheduler};
 

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use agentd_base::Timestamp;
-use agentd_web::{Json, Path};
+use agentd_web::{Answer, Json, Path};
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::Answer;
 use crate::scheduler::model::{JobId, JobStatus, RunStatus};
 use crate::scheduler::service::Scheduler;
 

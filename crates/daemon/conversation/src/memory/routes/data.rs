@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agentd_core::settings::PartialObject;
-use agentd_web::{ApiError, Json};
+use agentd_web::{Answer, ApiError, Json};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
@@ -12,8 +12,8 @@ use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::EpisodeView;
 use super::stream::{self, Written, entries, so_far, text};
-use super::{Answer, EpisodeView};
 use crate::memory::model::Episode;
 use crate::memory::service::Memory;
 use crate::memory::settings::{MemoryPatch, MemorySettings};

@@ -2,13 +2,13 @@
 
 use agentd_base::{FieldProblem, Page, PageLimits, Problems};
 use agentd_core::runtime::record_once;
-use agentd_web::{ApiError, ApiResult, ErrorBody, IdempotencyKey, Json, Path, Query, Validate, Validated};
+use agentd_web::{Answer, ApiError, ApiResult, ErrorBody, IdempotencyKey, Json, Path, Query, Validate, Validated};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{Answer, EpisodeView};
+use super::EpisodeView;
 use crate::memory::model::{CreateEpisode, Episode, NewEpisode};
 use crate::memory::service::{EpisodeFilter, Memory, Related};
 

@@ -2,13 +2,12 @@
 
 use agentd_base::Timestamp;
 use agentd_core::runtime::record_once;
-use agentd_web::{ErrorBody, IdempotencyKey, Json};
+use agentd_web::{Answer, ErrorBody, IdempotencyKey, Json};
 use axum::extract::State;
 use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::Answer;
 use crate::memory::jobs::{Job, JobState, JobStatus, Tally};
 use crate::memory::service::Memory;
 

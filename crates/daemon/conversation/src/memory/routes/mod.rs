@@ -53,8 +53,6 @@ async fn check_memory(State(memory): State<Memory>) -> Result<axum::Json<MemoryC
     Ok(axum::Json(memory.check().await?))
 }
 
-type Answer<T> = Result<Json<T>, ApiError>;
-
 /// A thing, person, place or idea.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct EntityView {

@@ -1,12 +1,12 @@
 //! Finding what was remembered.
 
 use agentd_base::{Edge, FieldProblem, Page, PageLimits, Problems, Timestamp};
-use agentd_web::{ApiError, ErrorBody, Json, Query, Validate, Validated};
+use agentd_web::{Answer, ApiError, ErrorBody, Json, Query, Validate, Validated};
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{Answer, EpisodeView};
+use super::EpisodeView;
 use crate::memory::service::SearchHit;
 use crate::memory::service::{Memory, Search, SearchMode};
 

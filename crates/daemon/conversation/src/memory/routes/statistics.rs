@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use agentd_web::Json;
+use agentd_web::{Answer, Json};
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::Answer;
 use crate::memory::service::{Memory, Statistics};
 
 /// What became of what agents recalled before they answered.

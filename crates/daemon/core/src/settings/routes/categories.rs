@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agentd_web::{ApiError, Caller, Json, Scope};
+use agentd_web::{Answer, Caller, Json, Scope};
 use axum::extract::State;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -25,8 +25,6 @@ pub struct SettingsRoutes {
     pub settings: Settings,
     pub clock: agentd_base::Clock,
 }
-
-pub(super) type Answer<T> = Result<Json<T>, ApiError>;
 
 /// Every category under its name, as its own endpoint answers it.
 #[derive(Debug, Serialize)]

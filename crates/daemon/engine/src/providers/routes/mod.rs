@@ -3,7 +3,7 @@
 mod prices;
 
 use agentd_base::{Patch, SecretUpdate};
-use agentd_web::{ApiError, ApiRouter, Json, Path, Routes, routes};
+use agentd_web::{Answer, ApiRouter, Json, Path, Routes, routes};
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -20,8 +20,6 @@ pub fn routes() -> Routes<Providers> {
         .routes(routes!(prices::list_prices, prices::set_prices));
     Routes::new().protected(router)
 }
-
-type Answer<T> = Result<Json<T>, ApiError>;
 
 /// Every provider: the eight vendors in this order, then the model inside the daemon.
 #[derive(Debug, Serialize, ToSchema)]

@@ -1,13 +1,12 @@
 //! `/api/monitoring/prices`.
 
 use agentd_base::{FieldProblem, Problems};
-use agentd_web::{Json, Validate, Validated};
+use agentd_web::{Answer, Json, Validate, Validated};
 use axum::extract::State;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Answer;
 use crate::providers::error::ProviderError;
 use crate::providers::model::{LongPrompt, Price, PriceOrigin};
 use crate::providers::service::Providers;

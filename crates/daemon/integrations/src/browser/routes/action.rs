@@ -1,12 +1,11 @@
 //! Acting on a page.
 
 use agentd_browser::{Dialog, DialogAnswer};
-use agentd_web::{ErrorBody, Json};
+use agentd_web::{Answer, ErrorBody, Json};
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::Answer;
 use crate::browser::model::{ActionFields, Actor};
 use crate::browser::service::{Acted, Browser};
 

@@ -2,13 +2,12 @@
 
 use agentd_base::Timestamp;
 use agentd_browser::{Cookie, Database, LeftOut, OriginStorage, StorageState, StoredItem};
-use agentd_web::{ApiError, ErrorBody, Json, Path};
+use agentd_web::{Answer, ApiError, ErrorBody, Json, Path};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Answer;
 use super::cookies::CookieView;
 use crate::browser::model::AuthState;
 use crate::browser::service::Browser;

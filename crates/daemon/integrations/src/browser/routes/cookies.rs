@@ -1,12 +1,11 @@
 //! Cookies, in the form of Playwright's storage states.
 
 use agentd_browser::{Cookie, SameSite};
-use agentd_web::{ErrorBody, Json};
+use agentd_web::{Answer, ErrorBody, Json};
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Answer;
 use crate::browser::service::Browser;
 
 /// How a cookie goes along with requests from other sites.

@@ -2,12 +2,11 @@
 
 use agentd_base::Problems;
 use agentd_browser::{Emulation, Preset};
-use agentd_web::{ApiError, ErrorBody, Json};
+use agentd_web::{Answer, ApiError, ErrorBody, Json};
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Answer;
 use crate::browser::service::Browser;
 
 /// Devices that many people have; `reset` is none.

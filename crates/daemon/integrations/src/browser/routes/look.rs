@@ -1,14 +1,13 @@
 //! How the browser is, and what its pages look like.
 
 use agentd_browser::{Area, ImageFormat, Snapshot};
-use agentd_web::{ApiError, Caller, ErrorBody, Json, JsonOrNothing, Query};
+use agentd_web::{Answer, ApiError, Caller, ErrorBody, Json, JsonOrNothing, Query};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::Answer;
 use super::url_access::{UrlAccess, VisibleUrl};
 use crate::browser::model::Actor;
 use crate::browser::service::{Browser, Picture, Status};

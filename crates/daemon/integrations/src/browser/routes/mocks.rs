@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use agentd_browser::Mock;
-use agentd_web::{ApiError, Caller, ErrorBody, Json, JsonOrNothing};
+use agentd_web::{Answer, ApiError, Caller, ErrorBody, Json, JsonOrNothing};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Answer;
 use super::url_access::UrlAccess;
 use crate::browser::service::{Browser, invalid};
 

@@ -17,7 +17,7 @@ mod stream;
 mod tabs;
 mod url_access;
 
-use agentd_web::{ApiError, ApiRouter, Json, Routes, limits, routes};
+use agentd_web::{ApiRouter, Routes, limits, routes};
 
 use super::service::Browser;
 
@@ -60,5 +60,3 @@ pub fn routes() -> Routes<Browser> {
     let large = ApiRouter::new().routes(routes!(auth_states::save_browser_auth_state));
     Routes::new().protected(protected).protected_up_to(limits::UPLOAD, large).full_scope(full_scope).streams(streams)
 }
-
-type Answer<T> = Result<Json<T>, ApiError>;

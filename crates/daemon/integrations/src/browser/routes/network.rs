@@ -2,13 +2,12 @@
 
 use agentd_base::Timestamp;
 use agentd_browser::{NetworkRequest, RequestFilter};
-use agentd_web::{Caller, ErrorBody, Json, Query};
+use agentd_web::{Answer, Caller, ErrorBody, Json, Query};
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use super::Answer;
 use super::url_access::{UrlAccess, VisibleUrl};
 use crate::browser::service::Browser;
 

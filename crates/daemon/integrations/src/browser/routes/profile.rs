@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use agentd_base::Patch;
 use agentd_browser::{ColorScheme, Geolocation, Profile};
-use agentd_web::{ErrorBody, Json};
+use agentd_web::{Answer, ErrorBody, Json};
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Answer;
 use crate::browser::model::ProfileChange;
 use crate::browser::service::Browser;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use agentd_base::Timestamp;
 use agentd_browser::{AlternativeKind, RecordedTarget};
-use agentd_web::{ApiError, Caller, ErrorBody, Json, Path};
+use agentd_web::{Answer, ApiError, Caller, ErrorBody, Json, Path};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::Answer;
 use super::url_access::{UrlAccess, VisibleUrl};
 use crate::browser::model::{KeptStep, RecordingId, RecordingState, RecordingSummary};
 use crate::browser::service::Browser;

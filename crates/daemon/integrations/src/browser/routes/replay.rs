@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use agentd_base::Secret;
 use agentd_browser::{Drift, Tried};
-use agentd_web::{ErrorBody, Json, JsonOrNothing, Path};
+use agentd_web::{Answer, ErrorBody, Json, JsonOrNothing, Path};
 use axum::extract::State;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Answer;
 use crate::browser::model::RecordingId;
 use crate::browser::service::{Browser, ReplayedStep, Report, StepFailure};
 

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use agentd_core::settings::PartialObject;
-use agentd_web::Json;
+use agentd_web::{Answer, Json};
 use axum::extract::State;
 
-use super::Answer;
 use crate::browser::service::Browser;
 use crate::browser::settings::{BrowserPatch, BrowserSettings};
 

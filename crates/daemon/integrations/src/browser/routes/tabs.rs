@@ -1,13 +1,12 @@
 //! Tabs.
 
 use agentd_engine::agents::AgentId;
-use agentd_web::{ApiError, Caller, ErrorBody, Json, JsonOrNothing, Path};
+use agentd_web::{Answer, ApiError, Caller, ErrorBody, Json, JsonOrNothing, Path};
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Answer;
 use super::url_access::{UrlAccess, VisibleUrl};
 use crate::browser::model::Actor;
 use crate::browser::service::{Browser, ListedTab};

@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use agentd_core::settings::PartialObject;
-use agentd_web::{ApiError, Json};
+use agentd_web::{Answer, Json};
 use axum::extract::State;
 
 use crate::channels::model::{ChannelPatch, ChannelSettings};
 use crate::channels::service::Channels;
-
-type Answer<T> = Result<Json<T>, ApiError>;
 
 /// What is set for each chat platform
 ///

@@ -2,7 +2,7 @@
 
 use agentd_base::{Page, PageLimits, Problems};
 use agentd_core::runtime::record_once;
-use agentd_web::{ApiError, Caller, ErrorBody, IdempotencyKey, Json, Path, Query, Validated};
+use agentd_web::{Answer, ApiError, Caller, ErrorBody, IdempotencyKey, Json, Path, Query, Validated};
 use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
@@ -12,8 +12,6 @@ use super::bodies::{CreateAlert, PreviewAlert, SnoozeAlert, UpdateAlert};
 use super::views::{AlertDeleted, AlertHistory, AlertList, AlertPreview, AlertView};
 use crate::alerts::model::AlertId;
 use crate::alerts::service::{Action, Alerts, ShownAlert};
-
-type Answer<T> = Result<Json<T>, ApiError>;
 
 /// All alerts, in the order in which they were made
 ///

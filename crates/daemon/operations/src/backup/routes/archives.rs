@@ -2,7 +2,7 @@
 
 use agentd_base::Secret;
 use agentd_core::runtime::record_once;
-use agentd_web::{ApiError, ApiResult, Caller, ErrorBody, IdempotencyKey, Json, JsonOrNothing, Path};
+use agentd_web::{Answer, ApiError, ApiResult, Caller, ErrorBody, IdempotencyKey, Json, JsonOrNothing, Path};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use tokio_util::io::ReaderStream;
 use utoipa::ToSchema;
 
-use super::Answer;
 use super::views::{BackupListView, BackupView, WorkView};
 use crate::backup::backups::{Backups, Wanted};
 use crate::backup::error::BackupError;

@@ -8,14 +8,12 @@ mod views;
 use std::sync::Arc;
 
 use agentd_core::settings::PartialObject;
-use agentd_web::{ApiError, ApiRouter, Json, Routes, routes};
+use agentd_web::{Answer, ApiRouter, Json, Routes, routes};
 use axum::extract::State;
 
 use super::backups::Backups;
 use super::settings::{BackupPatch, BackupSettings};
 pub use local::{ALLOW_INCOMPLETE_HEADER, LEFT_OUT_HEADER, PASSPHRASE_HEADER, local_routes};
-
-type Answer<T> = Result<Json<T>, ApiError>;
 
 /// Every route of the domain, with its access rule. Who only reads is not told of backups: one holds everything.
 #[must_use]

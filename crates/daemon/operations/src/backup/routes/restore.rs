@@ -1,13 +1,12 @@
 //! Restoring a backup that is kept, and how far the work is.
 
 use agentd_base::Secret;
-use agentd_web::{ApiResult, ErrorBody, Json, Path};
+use agentd_web::{Answer, ApiResult, ErrorBody, Json, Path};
 use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::Answer;
 use super::views::{WorkAnswer, WorkView};
 use crate::backup::backups::Backups;
 
