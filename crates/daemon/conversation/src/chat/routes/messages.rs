@@ -11,7 +11,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::event_stream;
+use super::sessions::event_stream;
 use crate::chat::error::ChatError;
 use crate::chat::message_parts::MessagePart;
 use crate::chat::model::{ConversationId, Cut, Message, MessageId, MessageStatus, Role};

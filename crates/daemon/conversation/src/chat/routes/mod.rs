@@ -5,12 +5,7 @@ mod conversations;
 mod messages;
 mod sessions;
 
-use std::fmt::Write as _;
-
-use agentd_engine::engine::SessionEvent;
 use agentd_web::{ApiRouter, Routes, routes};
-use axum::response::Response;
-use futures_util::Stream;
 
 use super::service::Chat;
 
@@ -37,14 +32,4 @@ pub fn routes() -> Routes<Chat> {
                 .routes(routes!(sessions::cancel_session)),
         )
         .streams(ApiRouter::new().routes(routes!(sessions::stream_session)))
-}
-
-/// Streams `events` as Server-Sent Events with their sequence number as `id`.
-fn event_stream(events: impl Stream<Item = SessionEvent> + Send + 'static) -> Response {
-    agentd_web::event_stream(events, render)
-}
-
-fn render(event: &SessionEvent, text: &mut String) {
-    // JSON holds no line breaks, so one `data` line is enough. Writing into a string does not fail.
-    let _ = write!(text, "id: {}\nevent: {}\ndata: {}\n\n", event.seq, event.kind.as_str(), event.data);
 }

@@ -1,15 +1,17 @@
 //! The logs of replies: follow again, and cancel.
 
+use std::fmt::Write as _;
+
 use agentd_base::{FieldProblem, Timestamp};
-use agentd_engine::engine::{Session, SessionId, SessionStatus, SessionTrace};
+use agentd_engine::engine::{Session, SessionEvent, SessionId, SessionStatus, SessionTrace};
 use agentd_web::{ApiError, ApiResult, ErrorBody, Json, Path, Query};
 use axum::extract::State;
 use axum::response::Response;
+use futures_util::Stream;
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::event_stream;
 use crate::chat::service::Chat;
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -100,4 +102,14 @@ pub(super) async fn cancel_session(
     Path(id): Path<SessionId>,
 ) -> ApiResult<Json<SessionView>> {
     Ok(Json(chat.cancel_session(&id).await?.into()))
+}
+
+/// Streams `events` as Server-Sent Events with their sequence number as `id`.
+pub(super) fn event_stream(events: impl Stream<Item = SessionEvent> + Send + 'static) -> Response {
+    agentd_web::event_stream(events, render)
+}
+
+fn render(event: &SessionEvent, text: &mut String) {
+    // JSON holds no line breaks, so one `data` line is enough. Writing into a string does not fail.
+    let _ = write!(text, "id: {}\nevent: {}\ndata: {}\n\n", event.seq, event.kind.as_str(), event.data);
 }

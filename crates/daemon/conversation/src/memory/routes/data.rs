@@ -12,8 +12,8 @@ use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::EpisodeView;
 use super::stream::{self, Written, entries, so_far, text};
+use super::views::EpisodeView;
 use crate::memory::model::Episode;
 use crate::memory::service::Memory;
 use crate::memory::settings::{MemoryPatch, MemorySettings};

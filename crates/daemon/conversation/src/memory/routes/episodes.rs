@@ -8,7 +8,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::EpisodeView;
+use super::views::EpisodeView;
 use crate::memory::model::{CreateEpisode, Episode, NewEpisode};
 use crate::memory::service::{EpisodeFilter, Memory, Related};
 

@@ -8,8 +8,8 @@ use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::EntityView;
 use super::stream::{self, Written, so_far};
+use super::views::EntityView;
 use crate::memory::model::{Entity, EntityId};
 use crate::memory::service::{Memory, Relation};
 

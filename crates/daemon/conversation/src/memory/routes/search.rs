@@ -6,7 +6,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::EpisodeView;
+use super::views::EpisodeView;
 use crate::memory::service::SearchHit;
 use crate::memory::service::{Memory, Search, SearchMode};
 

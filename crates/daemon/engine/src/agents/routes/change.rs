@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::{AgentProfile, AgentView, Archetype};
+use super::bodies::{AgentView, Archetype};
+use crate::agents::model::AgentProfile;
 use crate::agents::model::{EvolutionChoice, UpdateAgent};
 use crate::agents::service::Agents;
 

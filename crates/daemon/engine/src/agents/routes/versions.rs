@@ -8,7 +8,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::AgentView;
+use super::bodies::AgentView;
 use crate::agents::model::{Agent, AgentVersion};
 use crate::agents::service::Agents;
 

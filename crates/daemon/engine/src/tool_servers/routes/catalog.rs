@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::views::ToolServerView;
-use super::{ToolServerRoutes, created};
+use super::state::ToolServerRoutes;
+use super::views::{ToolServerView, created};
 use crate::tool_servers::{Installation, TransportKind};
 
 /// What a value must look like.

@@ -3,6 +3,7 @@
 mod catalog;
 mod fields;
 mod overview;
+mod state;
 mod views;
 
 use agentd_core::runtime::record_once;
@@ -10,20 +11,12 @@ use agentd_web::{ApiResult, ApiRouter, Caller, ErrorBody, IdempotencyKey, Json, 
 use axum::extract::State;
 use http::StatusCode;
 
-use crate::tool_servers::{ToolServer, ToolServerState, ToolServers};
-use crate::tools::{BuiltinTools, CustomTools};
 use fields::{ToolServerFields, ToolServerPatch};
+pub use state::ToolServerRoutes;
 use views::{
     DiscoveredTools, ToolServerDeleted, ToolServerList, ToolServerStatusView, ToolServerTestView, ToolServerView,
+    created,
 };
-
-/// The state of the handlers.
-#[derive(Debug, Clone)]
-pub struct ToolServerRoutes {
-    pub servers: ToolServers,
-    pub builtin: BuiltinTools,
-    pub custom: CustomTools,
-}
 
 #[must_use]
 pub fn routes() -> Routes<ToolServerRoutes> {
@@ -40,11 +33,6 @@ pub fn routes() -> Routes<ToolServerRoutes> {
             .routes(routes!(disconnect_tool_server))
             .routes(routes!(get_tool_server_status)),
     )
-}
-
-/// The answer that a repeat of a creation gets again.
-fn created(server: &ToolServer) -> ToolServerView {
-    ToolServerView::from(ToolServerState::fresh(server))
 }
 
 /// Every tool server, oldest first

@@ -5,7 +5,7 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::ToolServerRoutes;
+use super::state::ToolServerRoutes;
 use crate::tool_servers::{ServerStatus, ToolServerState};
 use crate::tools::{BuiltinTool, ListedTool, MAX_TOOLS};
 

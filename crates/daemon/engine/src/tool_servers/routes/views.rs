@@ -323,3 +323,8 @@ impl From<TestReport> for ToolServerTestView {
         }
     }
 }
+
+/// The answer that a repeat of a creation gets again.
+pub(super) fn created(server: &ToolServer) -> ToolServerView {
+    ToolServerView::from(ToolServerState::fresh(server))
+}

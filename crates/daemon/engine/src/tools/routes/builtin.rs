@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::{ToggleTool, ToolRoutes};
+use super::state::{ToggleTool, ToolRoutes};
 use crate::tools::builtin::BuiltinTool;
 use crate::tools::tool::Effect;
 

@@ -2,20 +2,11 @@
 
 mod builtin;
 mod custom;
+mod state;
 
 use agentd_web::{ApiRouter, Routes, routes};
-use serde::Deserialize;
-use utoipa::ToSchema;
 
-use super::builtin::BuiltinTools;
-use super::custom::CustomTools;
-
-/// The state of the handlers.
-#[derive(Debug, Clone)]
-pub struct ToolRoutes {
-    pub builtin: BuiltinTools,
-    pub custom: CustomTools,
-}
+pub use state::ToolRoutes;
 
 #[must_use]
 pub fn routes() -> Routes<ToolRoutes> {
@@ -27,13 +18,4 @@ pub fn routes() -> Routes<ToolRoutes> {
             .routes(routes!(custom::get_custom_tool, custom::update_custom_tool, custom::delete_custom_tool))
             .routes(routes!(custom::toggle_custom_tool)),
     )
-}
-
-/// Whether a tool is to be on.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(default, deny_unknown_fields)]
-struct ToggleTool {
-    /// Left out: off if it is on, and on if it is off.
-    #[schema(value_type = bool, required = false)]
-    enabled: Option<bool>,
 }

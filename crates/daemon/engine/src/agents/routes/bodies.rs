@@ -1,0 +1,121 @@
+//! Bodies of requests and answers about agents.
+
+use agentd_base::{FieldProblem, Timestamp};
+use agentd_web::Validate;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::agents::model::{Agent, AgentId, AgentProfile, CreateAgent, EvolutionChoice};
+
+/// One archetype or several.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub enum Archetype {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl PartialSchema for Archetype {
+    fn schema() -> RefOr<Schema> {
+        let name = || ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(64));
+        let several = ArrayBuilder::new().items(name()).min_items(Some(1)).max_items(Some(3));
+        OneOfBuilder::new().item(name()).item(several).description(Some("One value or up to 3")).into()
+    }
+}
+
+impl ToSchema for Archetype {}
+
+/// What an agent is made from.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+pub struct AgentFields {
+    /// Unique machine name: `[a-z0-9][a-z0-9_-]{0,62}`.
+    #[schema(min_length = 1, max_length = 63, pattern = "^[a-z0-9][a-z0-9_-]{0,62}$", example = "scout")]
+    pub svc_name: String,
+    /// What the owner is called.
+    #[schema(min_length = 1, max_length = 200, example = "Ada")]
+    pub user_name: String,
+    /// One value or up to 3. With a text of their own: analyst, assistant, coach, companion,
+    /// developer, operator, planner, researcher, teacher, writer; `custom` stands for
+    /// `custom_archetype`; any other value is taken as the role's name.
+    pub archetype: Archetype,
+    #[serde(default)]
+    pub profile: Option<AgentProfile>,
+    /// Default `check`.
+    #[serde(default)]
+    pub evolution_choice: Option<EvolutionChoice>,
+    /// A description in one's own words; part of the system prompt.
+    #[serde(default)]
+    #[schema(max_length = 4_000)]
+    pub custom_archetype: Option<String>,
+    /// What the setup wizard was answered: texts, or objects with `question` and `answer`.
+    #[serde(default)]
+    #[schema(max_items = 100)]
+    pub answers: Option<Vec<Value>>,
+}
+
+impl Archetype {
+    pub(super) fn into_names(self) -> Vec<String> {
+        match self {
+            Self::One(one) => vec![one],
+            Self::Several(several) => several,
+        }
+    }
+}
+
+impl<S: Sync> Validate<S> for AgentFields {
+    async fn validate(self, _: &S) -> Vec<FieldProblem> {
+        CreateAgent::from(self).checked_as_new().err().unwrap_or_default()
+    }
+}
+
+impl From<AgentFields> for CreateAgent {
+    fn from(fields: AgentFields) -> Self {
+        Self {
+            svc_name: fields.svc_name,
+            user_name: fields.user_name,
+            archetypes: fields.archetype.into_names(),
+            custom_archetype: fields.custom_archetype,
+            evolution_choice: fields.evolution_choice.unwrap_or_default(),
+            profile: fields.profile.unwrap_or_default(),
+            answers: fields.answers.unwrap_or_default(),
+        }
+    }
+}
+
+/// An agent.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct AgentView {
+    pub id: AgentId,
+    /// The same as `svc_name`.
+    pub name: String,
+    pub svc_name: String,
+    pub user_name: String,
+    pub archetype: Vec<String>,
+    pub profile: AgentProfile,
+    pub evolution_choice: EvolutionChoice,
+    pub custom_archetype: Option<String>,
+    pub answers: Vec<Value>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+impl From<&Agent> for AgentView {
+    fn from(agent: &Agent) -> Self {
+        Self {
+            id: agent.id.clone(),
+            name: agent.svc_name.clone(),
+            svc_name: agent.svc_name.clone(),
+            user_name: agent.user_name.clone(),
+            archetype: agent.archetypes.clone(),
+            profile: agent.profile.clone(),
+            evolution_choice: agent.evolution_choice,
+            custom_archetype: agent.custom_archetype.clone(),
+            answers: agent.answers.clone(),
+            created_at: agent.created_at,
+            updated_at: agent.updated_at,
+        }
+    }
+}
