@@ -124,7 +124,7 @@ impl Turn {
         };
         let is_stored = outcome.is_ok();
         if is_stored {
-            self.running.live.publish([self.session.start_event()]);
+            self.running.live.publish([SessionEvent::start(&self.session)]);
         }
         // The caller may have gone away; the turn does not mind.
         drop(caller.send(outcome));

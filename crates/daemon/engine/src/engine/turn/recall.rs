@@ -11,7 +11,7 @@ use agentd_llm::ModelMessage;
 use futures_util::FutureExt;
 
 use super::Turn;
-use crate::engine::model::{Session, SessionStatus, Sources, recall_step};
+use crate::engine::model::{Session, SessionStatus, Sources, Step};
 use crate::engine::recall::{AnsweredTurn, RecallRequest, Recalled, RecalledTurn, Recalling};
 use crate::engine::state::EngineState;
 
@@ -82,7 +82,7 @@ impl Turn {
     fn note_recall_over(&mut self, memories: &[String]) {
         let Some(began_at) = self.recall_began.take() else { return };
         let (id, times) = (self.engine.context.ids.next_span(), (began_at, self.engine.context.clock.now()));
-        self.steps.push(recall_step(id, times, memories));
+        self.steps.push(Step::recall(id, times, memories));
         self.engine.record_recall(&self.session, id, times, memories.len());
     }
 
