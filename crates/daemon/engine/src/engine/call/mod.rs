@@ -1,7 +1,5 @@
 //! One answer of a model, with the attempts that it took.
 
-mod answer;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +11,6 @@ use agentd_llm::{
 };
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
-
-use answer::find_defect;
 
 use crate::engine::model::{Attempt, AttemptContent, AttemptEnd, Purpose};
 use crate::engine::prompt::{Prompt, estimate_tokens};
@@ -318,6 +314,81 @@ impl Call {
 
 fn failure(error: &ModelError) -> AttemptEnd {
     AttemptEnd::Failed { code: error.code.as_str().to_owned(), message: error.message.clone() }
+}
+
+/// Why an answer that came to its proper end is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Defect {
+    /// Neither text nor tool calls.
+    Empty,
+    /// The vendor could not read the tool call of its model.
+    MalformedCall,
+    /// The model, or a filter of its vendor, refused.
+    Refused,
+    /// A refusal in the middle of the text.
+    RefusedToGoOn,
+    /// The output limit was reached before the first word.
+    OutOfTokens,
+}
+
+/// Judges an answer; `None` if it is one. `may_be_empty` is set where enough was said before, or where the caller
+/// takes silence for an answer.
+fn find_defect(reason: FinishReason, has_words: bool, has_calls: bool, may_be_empty: bool) -> Option<Defect> {
+    let says_nothing = !has_words && !has_calls;
+    match reason {
+        // The calls of an answer that was refused are not run either.
+        FinishReason::ContentFilter if has_words => Some(Defect::RefusedToGoOn),
+        FinishReason::ContentFilter => Some(Defect::Refused),
+        FinishReason::MalformedCall if !has_calls => Some(Defect::MalformedCall),
+        FinishReason::Length if says_nothing => Some(Defect::OutOfTokens),
+        _ if says_nothing && !may_be_empty => Some(Defect::Empty),
+        _ => None,
+    }
+}
+
+impl Defect {
+    /// Whether another attempt may end otherwise.
+    fn is_worth_a_retry(self) -> bool {
+        matches!(self, Self::Empty | Self::MalformedCall)
+    }
+
+    fn into_error(self, model: &str) -> ModelError {
+        let (code, message) = match self {
+            Self::Empty => (
+                ModelErrorCode::ProviderUnavailable,
+                format!("model `{model}` returned an empty answer; send the message again or choose another model"),
+            ),
+            Self::MalformedCall => (
+                ModelErrorCode::ProviderUnavailable,
+                format!(
+                    "model `{model}` wrote a tool call that its provider could not read; send the message again or \
+                     choose another model"
+                ),
+            ),
+            Self::Refused => (
+                ModelErrorCode::NoAnswer,
+                format!(
+                    "model `{model}` or the content filter of its provider refused to answer; rephrase the request or \
+                     choose another model"
+                ),
+            ),
+            Self::RefusedToGoOn => (
+                ModelErrorCode::NoAnswer,
+                format!(
+                    "model `{model}` or the content filter of its provider stopped the answer before its end; rephrase \
+                     the request or choose another model"
+                ),
+            ),
+            Self::OutOfTokens => (
+                ModelErrorCode::NoAnswer,
+                format!(
+                    "model `{model}` reached its output limit before it wrote an answer; raise max_output_tokens of \
+                     PUT /api/settings/agent or choose another model"
+                ),
+            ),
+        };
+        ModelError::new(code, message)
+    }
 }
 
 /// How long to wait before the one second attempt; `None`: there is none.

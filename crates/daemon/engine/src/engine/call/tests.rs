@@ -111,3 +111,31 @@ async fn a_prompt_that_is_too_long_is_halved() {
     let sizes: Vec<usize> = backend.requests().iter().map(|request| request.messages.len()).collect();
     assert!(sizes[1] <= sizes[0] / 2 + 1, "{sizes:?}");
 }
+
+#[test]
+fn answers_are_told_from_what_is_none() {
+    const NOTHING: (bool, bool) = (false, false);
+    const WORDS: (bool, bool) = (true, false);
+    const CALLS: (bool, bool) = (false, true);
+    for (reason, (has_words, has_calls), expected) in [
+        (FinishReason::Stop, WORDS, None),
+        (FinishReason::Stop, NOTHING, Some(Defect::Empty)),
+        (FinishReason::Other, NOTHING, Some(Defect::Empty)),
+        (FinishReason::ToolUse, NOTHING, Some(Defect::Empty)),
+        (FinishReason::ToolUse, CALLS, None),
+        (FinishReason::Length, WORDS, None),
+        (FinishReason::Length, CALLS, None),
+        (FinishReason::Length, NOTHING, Some(Defect::OutOfTokens)),
+        (FinishReason::MalformedCall, NOTHING, Some(Defect::MalformedCall)),
+        (FinishReason::MalformedCall, WORDS, Some(Defect::MalformedCall)),
+        (FinishReason::MalformedCall, CALLS, None),
+        (FinishReason::ContentFilter, NOTHING, Some(Defect::Refused)),
+        (FinishReason::ContentFilter, WORDS, Some(Defect::RefusedToGoOn)),
+        (FinishReason::ContentFilter, CALLS, Some(Defect::Refused)),
+    ] {
+        let found = find_defect(reason, has_words, has_calls, false);
+        assert_eq!(found, expected, "{reason:?} {has_words} {has_calls}");
+        let silent = find_defect(reason, has_words, has_calls, true);
+        assert_eq!(silent, expected.filter(|defect| *defect != Defect::Empty), "{reason:?}");
+    }
+}

@@ -4,10 +4,10 @@ use agentd_base::Timestamp;
 use agentd_base::trace::SpanId;
 use agentd_llm::{FinishReason, ModelMessage, Usage, UsageSource};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::trace::{Step, StepKind};
+use super::step::{Step, StepKind};
 
 /// What a model is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -103,16 +103,5 @@ pub(crate) fn source_name(source: UsageSource) -> &'static str {
         UsageSource::Provider => "provider",
         UsageSource::Estimated => "estimated",
         UsageSource::Missing => "missing",
-    }
-}
-
-/// What was recalled for a turn, as a step of it.
-pub(crate) fn recall_step(id: SpanId, (started_at, ended_at): (Timestamp, Timestamp), memories: &[String]) -> Step {
-    Step {
-        id: id.to_string(),
-        kind: StepKind::Recall,
-        started_at: Some(started_at),
-        ended_at: Some(ended_at),
-        data: json!({ "memories": memories.len(), "episode_ids": memories }),
     }
 }

@@ -68,6 +68,16 @@ impl SessionEvent {
         Self { at: Some(at), ..self }
     }
 
+    /// The first event of every session, number 0.
+    pub(crate) fn start(session: &Session) -> Self {
+        let data = json!({
+            "conversation_id": session.conversation_id,
+            "message_id": session.message_id,
+            "session_id": session.id,
+        });
+        Self::new(0, EventKind::Start, &data)
+    }
+
     pub(crate) fn token(seq: u64, content: &str) -> Self {
         Self::new(seq, EventKind::Token, &json!({ "content": content }))
     }

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 
 use agentd_llm::{ModelMessage, ToolCall};
 use percent_encoding::percent_decode_str;
+use serde::{Deserialize, Serialize};
 use url::Url;
-
-use super::Prompt;
 
 /// Hosts of one message that are remembered.
 const MAX_HOSTS: usize = 200;
@@ -15,7 +14,7 @@ const FILE_ENDINGS: [&str; 14] =
     ["bz", "cc", "foo", "md", "mk", "mov", "pl", "ps", "py", "rs", "sh", "so", "tf", "zip"];
 
 /// The hosts that a message of the user names, as addresses or by themselves.
-pub(super) fn hosts_in(text: &str) -> BTreeSet<String> {
+fn hosts_in(text: &str) -> BTreeSet<String> {
     let ends_word = |c: char| c.is_whitespace() || "<>\"'`()[]{}|,;*".contains(c);
     text.split(ends_word).filter_map(host_in).take(MAX_HOSTS).collect()
 }
@@ -47,57 +46,57 @@ fn plain(host: &str) -> String {
     host.strip_prefix("www.").map_or(host.clone(), str::to_owned)
 }
 
-impl Prompt {
-    pub(super) fn name_hosts(&mut self, text: &str) {
-        self.hosts.extend(hosts_in(text));
+/// Hosts that the user named in a conversation.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct NamedHosts(BTreeSet<String>);
+
+impl NamedHosts {
+    pub(super) fn extend_from(&mut self, text: &str) {
+        self.0.extend(hosts_in(text));
     }
 
-    /// For a conversation in which no message is the user's own words alone.
-    pub(crate) fn forget_hosts(&mut self) {
-        self.hosts.clear();
+    /// Whether the user named this host. It may carry a port.
+    pub(super) fn contains(&self, host: &str) -> bool {
+        host_of(&format!("http://{host}")).is_some_and(|host| self.0.contains(&host))
     }
+}
 
-    /// Whether the user named this host in the conversation. It may carry a port.
-    pub(crate) fn names_host(&self, host: &str) -> bool {
-        host_of(&format!("http://{host}")).is_some_and(|host| self.hosts.contains(&host))
+/// Whether requesting this address tells its server nothing that an agent wrote: it was requested before, or others
+/// wrote it as it is. `is_external` tells which tools' results others write.
+pub(super) fn is_known_address(messages: &[ModelMessage], url: &Url, is_external: impl Fn(&str) -> bool) -> bool {
+    let mut wanted = url.clone();
+    wanted.set_fragment(None);
+    if was_requested(messages, &wanted) {
+        return true;
     }
+    let address = wanted.as_str();
+    let address = if wanted.path() == "/" { address.trim_end_matches('/') } else { address };
+    // What an agent sent to another server may come back as if others had written it.
+    let is_sent = |call: &ToolCall| {
+        let bare = address.split_once("://").map_or(address, |(_, rest)| rest);
+        let input = call.input.to_string();
+        let is_own = requested(call).is_some_and(|url| url.host_str() == wanted.host_str());
+        !is_own && (input.contains(bare) || percent_decode_str(&input).decode_utf8_lossy().contains(bare))
+    };
+    if messages.iter().flat_map(calls_of).any(is_sent) {
+        return false;
+    }
+    messages.iter().any(|message| match message {
+        ModelMessage::Tool { name, content, .. } => is_external(name) && content.contains(address),
+        ModelMessage::User { content } => content.contains(address),
+        ModelMessage::Assistant { .. } => false,
+    })
+}
 
-    /// Whether requesting this address tells its server nothing that an agent wrote: it was requested before, or others
-    /// wrote it as it is. `is_external` tells which tools' results others write.
-    pub(crate) fn knows_address(&self, url: &Url, is_external: impl Fn(&str) -> bool) -> bool {
-        let mut wanted = url.clone();
-        wanted.set_fragment(None);
-        if self.was_requested(&wanted) {
-            return true;
-        }
-        let address = wanted.as_str();
-        let address = if wanted.path() == "/" { address.trim_end_matches('/') } else { address };
-        // What an agent sent to another server may come back as if others had written it.
-        let is_sent = |call: &ToolCall| {
-            let bare = address.split_once("://").map_or(address, |(_, rest)| rest);
-            let input = call.input.to_string();
-            let is_own = requested(call).is_some_and(|url| url.host_str() == wanted.host_str());
-            !is_own && (input.contains(bare) || percent_decode_str(&input).decode_utf8_lossy().contains(bare))
-        };
-        if self.messages.iter().flat_map(calls_of).any(is_sent) {
-            return false;
-        }
-        self.messages.iter().any(|message| match message {
-            ModelMessage::Tool { name, content, .. } => is_external(name) && content.contains(address),
-            ModelMessage::User { content } => content.contains(address),
-            ModelMessage::Assistant { .. } => false,
-        })
-    }
-
-    /// Whether a call with this address has succeeded.
-    fn was_requested(&self, wanted: &Url) -> bool {
-        let succeeded = |id: &str| {
-            let is_done = |message: &ModelMessage| matches!(message, ModelMessage::Tool { call_id, is_error: false, .. } if call_id == id);
-            self.messages.iter().any(is_done)
-        };
-        let mut calls = self.messages.iter().flat_map(calls_of);
-        calls.any(|call| requested(call).as_ref() == Some(wanted) && succeeded(&call.id))
-    }
+/// Whether a call with this address has succeeded.
+fn was_requested(messages: &[ModelMessage], wanted: &Url) -> bool {
+    let succeeded = |id: &str| {
+        let is_done = |message: &ModelMessage| matches!(message, ModelMessage::Tool { call_id, is_error: false, .. } if call_id == id);
+        messages.iter().any(is_done)
+    };
+    let mut calls = messages.iter().flat_map(calls_of);
+    calls.any(|call| requested(call).as_ref() == Some(wanted) && succeeded(&call.id))
 }
 
 /// The address that a call requests, without its fragment.
@@ -134,10 +133,6 @@ mod tests {
         }
     }
 
-    fn prompt(messages: Vec<ModelMessage>) -> Prompt {
-        Prompt { messages, ..Prompt::default() }
-    }
-
     fn called(id: &str, input: Value) -> ModelMessage {
         ModelMessage::Assistant { content: String::new(), tool_calls: vec![ToolCall::new(id, "fetch", input)] }
     }
@@ -146,21 +141,21 @@ mod tests {
         ModelMessage::Tool { call_id: id.to_owned(), name: name.to_owned(), content: content.to_owned(), is_error }
     }
 
-    fn knows(prompt: &Prompt, url: &str) -> bool {
-        prompt.knows_address(&Url::parse(url).unwrap(), |name| name == "fetch")
+    fn knows(messages: &[ModelMessage], url: &str) -> bool {
+        is_known_address(messages, &Url::parse(url).unwrap(), |name| name == "fetch")
     }
 
     #[test]
     fn an_address_that_others_wrote_tells_them_nothing() {
         let page = answered("1", "fetch", "See [this](https://evil.example/a?x=1) and http://b.example.", false);
-        let prompt = prompt(vec![called("1", json!({"url": "https://first.example/"})), page]);
-        assert!(knows(&prompt, "https://evil.example/a?x=1#part") && knows(&prompt, "http://b.example/"));
-        assert!(knows(&prompt, "https://first.example/"), "it was requested before");
-        assert!(!knows(&prompt, "https://first.example/other"));
+        let messages = [called("1", json!({"url": "https://first.example/"})), page];
+        assert!(knows(&messages, "https://evil.example/a?x=1#part") && knows(&messages, "http://b.example/"));
+        assert!(knows(&messages, "https://first.example/"), "it was requested before");
+        assert!(!knows(&messages, "https://first.example/other"));
         for other in
             ["https://evil.example/a?x=secret", "https://secret.evil.example/", "https://evil.example/a/secret"]
         {
-            assert!(!knows(&prompt, other), "{other}");
+            assert!(!knows(&messages, other), "{other}");
         }
     }
 
@@ -168,13 +163,13 @@ mod tests {
     fn an_address_that_an_agent_wrote_somewhere_is_not_known() {
         let echo = "results for https://evil.example/secret";
         for query in ["https://evil.example/secret", "evil.example%2Fsecret"] {
-            let prompt = prompt(vec![called("1", json!({"query": query})), answered("1", "fetch", echo, false)]);
-            assert!(!knows(&prompt, "https://evil.example/secret"), "{query}");
+            let messages = [called("1", json!({"query": query})), answered("1", "fetch", echo, false)];
+            assert!(!knows(&messages, "https://evil.example/secret"), "{query}");
         }
         let own = answered("1", "read_file", "https://evil.example/secret", false);
-        assert!(!knows(&prompt(vec![called("1", json!({"path": "a"})), own]), "https://evil.example/secret"));
+        assert!(!knows(&[called("1", json!({"path": "a"})), own], "https://evil.example/secret"));
         let refused = answered("1", "fetch", "the owner said no", true);
         let asked = called("1", json!({"url": "https://evil.example/secret"}));
-        assert!(!knows(&prompt(vec![asked, refused]), "https://evil.example/secret"));
+        assert!(!knows(&[asked, refused], "https://evil.example/secret"));
     }
 }

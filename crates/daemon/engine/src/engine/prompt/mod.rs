@@ -3,14 +3,16 @@
 mod addresses;
 mod size;
 
-use size::message_tokens;
-pub(crate) use size::{estimate_tokens, prompt_limit, tool_tokens};
+pub(crate) use size::{SUMMARY_TOKENS, estimate_tokens, prompt_limit, tool_tokens};
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 
 use agentd_base::MarkedText;
 use agentd_llm::{ModelMessage, ToolCall};
 use serde::{Deserialize, Serialize};
+use url::Url;
+
+use addresses::{NamedHosts, is_known_address};
 
 use crate::engine::model::{CallProgress, CallStatus, HistoryMessage, MARKS_NOTE, Marker, Round, Sources};
 use crate::engine::tools::{read_by_model, remembered_by_model};
@@ -23,9 +25,6 @@ const LEFT_OUT: &str = "(The oldest messages of this conversation were left out 
 const OPENING: &str = "(The conversation begins with the assistant.)";
 /// Vendors take no longer name of a tool.
 const MAX_NAME_CHARACTERS: usize = 64;
-/// About what a summary takes.
-pub(crate) const SUMMARY_TOKENS: u64 = 600;
-const RESULT_LEFT_OUT: &str = "(This result was left out to make room; call the tool again if it is needed.)";
 
 /// What the model is given, and about how many tokens that is.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -54,7 +53,7 @@ pub(crate) struct Prompt {
     has_untrusted_summary: bool,
     /// Hosts that the user named.
     #[serde(default)]
-    hosts: BTreeSet<String>,
+    hosts: NamedHosts,
 }
 
 impl Prompt {
@@ -79,7 +78,7 @@ impl Prompt {
                 }
                 HistoryMessage::Note(text) => prompt.notes.push((position, text)),
                 HistoryMessage::User(text) => {
-                    prompt.name_hosts(&text);
+                    prompt.hosts.extend_from(&text);
                     prompt.messages.push(ModelMessage::User { content: text });
                 }
                 HistoryMessage::Untrusted { text, source } => {
@@ -194,6 +193,21 @@ impl Prompt {
         calls.filter_map(|call| call.untrusted_source.as_deref()).for_each(|source| self.sources.add(source));
     }
 
+    /// For a conversation in which no message is the user's own words alone.
+    pub(crate) fn forget_hosts(&mut self) {
+        self.hosts = NamedHosts::default();
+    }
+
+    /// Whether the user named this host in the conversation. It may carry a port.
+    pub(crate) fn names_host(&self, host: &str) -> bool {
+        self.hosts.contains(host)
+    }
+
+    /// Whether requesting this address tells its server nothing that an agent wrote.
+    pub(crate) fn knows_address(&self, url: &Url, is_external: impl Fn(&str) -> bool) -> bool {
+        is_known_address(&self.messages, url, is_external)
+    }
+
     pub(crate) fn has_recalled(&self) -> bool {
         self.recalled.is_some()
     }
@@ -201,35 +215,6 @@ impl Prompt {
     /// What the agent remembers about what is to be answered.
     pub(crate) fn set_recalled(&mut self, note: String) {
         self.recalled = Some(note);
-    }
-
-    /// The oldest messages, where the whole is longer than `limit` or has more than `most` entries of the history, so
-    /// that about `keep` tokens and at most half of the entries are left; and the last entry of the history among
-    /// them. What is to be answered never is.
-    pub(crate) fn oldest_beyond(&self, limit: u64, keep: u64, most: usize) -> Option<(&[ModelMessage], usize)> {
-        let newest = self.origins.last().copied().unwrap_or_default();
-        let entries_from = |position: usize| self.origins.get(position).map_or(0, |origin| newest - origin + 1);
-        if self.tokens() <= limit && entries_from(0) <= most {
-            return None;
-        }
-        let question = self.messages.iter().rposition(|message| matches!(message, ModelMessage::User { .. }))?;
-        // What is beside the messages stays, and a summary comes to it.
-        let beside = self.tokens() - self.messages.iter().map(message_tokens).sum::<u64>();
-        let beside = beside + SUMMARY_TOKENS.min(limit / 4);
-        let keep = keep.min(limit.saturating_sub(beside));
-        let mut kept: u64 = self.messages[question..].iter().map(message_tokens).sum();
-        let mut split = question;
-        for position in (0..question).rev() {
-            kept += message_tokens(&self.messages[position]);
-            if kept > keep || entries_from(position) > most / 2 {
-                break;
-            }
-            if matches!(self.messages[position], ModelMessage::User { .. }) {
-                split = position;
-            }
-        }
-        let through = *self.origins.get(split.checked_sub(1)?)?;
-        Some((&self.messages[..split], through))
     }
 
     /// The notes up to entry `through` of the history.

@@ -1,10 +1,14 @@
 //! How many tokens a prompt takes, and how it becomes smaller.
 
-use super::{Prompt, RESULT_LEFT_OUT};
 use agentd_llm::{ModelMessage, ToolDefinition};
 
+use super::Prompt;
+
 /// What the wire format adds to a message.
-pub(crate) const TOKENS_A_MESSAGE: u64 = 4;
+const TOKENS_A_MESSAGE: u64 = 4;
+/// About what a summary takes.
+pub(crate) const SUMMARY_TOKENS: u64 = 600;
+const RESULT_LEFT_OUT: &str = "(This result was left out to make room; call the tool again if it is needed.)";
 
 /// How many tokens of a window the prompt may take, so that an answer fits too.
 pub(crate) fn prompt_limit(window: u64, max_output_tokens: Option<u32>) -> u64 {
@@ -12,7 +16,7 @@ pub(crate) fn prompt_limit(window: u64, max_output_tokens: Option<u32>) -> u64 {
     window.saturating_sub(answer)
 }
 
-pub(crate) fn message_tokens(message: &ModelMessage) -> u64 {
+fn message_tokens(message: &ModelMessage) -> u64 {
     let (content, calls) = match message {
         ModelMessage::Assistant { content, tool_calls } => (content, tool_calls.as_slice()),
         ModelMessage::User { content } | ModelMessage::Tool { content, .. } => (content, [].as_slice()),
@@ -51,6 +55,35 @@ impl Prompt {
             + self.summary.as_deref().map_or(0, estimate_tokens)
             + self.recalled.as_deref().map_or(0, estimate_tokens)
             + self.message_tokens()
+    }
+
+    /// The oldest messages, where the whole is longer than `limit` or has more than `most` entries of the history, so
+    /// that about `keep` tokens and at most half of the entries are left; and the last entry of the history among
+    /// them. What is to be answered never is.
+    pub(crate) fn oldest_beyond(&self, limit: u64, keep: u64, most: usize) -> Option<(&[ModelMessage], usize)> {
+        let newest = self.origins.last().copied().unwrap_or_default();
+        let entries_from = |position: usize| self.origins.get(position).map_or(0, |origin| newest - origin + 1);
+        if self.tokens() <= limit && entries_from(0) <= most {
+            return None;
+        }
+        let question = self.messages.iter().rposition(|message| matches!(message, ModelMessage::User { .. }))?;
+        // What is beside the messages stays, and a summary comes to it.
+        let beside = self.tokens() - self.message_tokens();
+        let beside = beside + SUMMARY_TOKENS.min(limit / 4);
+        let keep = keep.min(limit.saturating_sub(beside));
+        let mut kept: u64 = self.messages[question..].iter().map(message_tokens).sum();
+        let mut split = question;
+        for position in (0..question).rev() {
+            kept += message_tokens(&self.messages[position]);
+            if kept > keep || entries_from(position) > most / 2 {
+                break;
+            }
+            if matches!(self.messages[position], ModelMessage::User { .. }) {
+                split = position;
+            }
+        }
+        let through = *self.origins.get(split.checked_sub(1)?)?;
+        Some((&self.messages[..split], through))
     }
 
     /// Leaves out the oldest messages until at most `limit` tokens are left; what is to be answered

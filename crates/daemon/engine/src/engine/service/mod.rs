@@ -31,7 +31,7 @@ use crate::engine::session::{follow, recovery, task_events};
 use crate::engine::spans::turn_span;
 use crate::engine::state::{EngineSlots, EngineState};
 use crate::engine::store;
-use crate::engine::turn::{Prepared, WOKEN_A_BATCH, park};
+use crate::engine::turn::{Prepared, WOKEN_A_BATCH, resume};
 use crate::providers::Providers;
 use crate::tools::Tools;
 
@@ -102,7 +102,7 @@ impl Engine {
     /// be more.
     pub(super) async fn wake_decided(&self) -> Result<WorkerReport, EngineError> {
         let decided = store::parked::list_decided(&mut self.0.context.db.read().await?, WOKEN_A_BATCH).await?;
-        let items = park::wake_all(&self.0, &decided).await?;
+        let items = resume::wake_all(&self.0, &decided).await?;
         Ok(WorkerReport { items, has_more: items > 0 && decided.len() == WOKEN_A_BATCH as usize })
     }
 
@@ -152,7 +152,7 @@ impl Engine {
         let id = prepared.session.id.clone();
         self.0.supervise();
         let turn = prepared.into_turn(Arc::clone(&self.0), running);
-        let (inner, row) = (Arc::clone(&self.0), Arc::clone(&turn.session));
+        let (inner, row) = (Arc::clone(&self.0), Arc::clone(turn.session()));
         let entered = Arc::new(Notify::new());
         let stored = {
             let entered = Arc::clone(&entered);
@@ -170,7 +170,7 @@ impl Engine {
         };
         let (caller, answer) = oneshot::channel();
         // A task: whoever asked may go away before the transaction is through.
-        let (place, span) = (turn.session.trace.turn(), turn_span(&turn.session));
+        let (place, span) = (turn.session().trace.turn(), turn_span(turn.session()));
         let run = turn.run::<E>(Box::pin(stored), entered, caller);
         tokio::spawn(trace::within(Some(place), run).instrument(span));
         answer.await.unwrap_or_else(|_| Err(EngineError::Store(StoreError::Closed).into()))?;
@@ -245,7 +245,7 @@ impl Engine {
     pub async fn await_cancelled(&self, id: &SessionId) {
         if let Some(live) = self.0.live.find(id) {
             live.stop(Stop::Cancel);
-        } else if let Err(error) = park::wake(&self.0, id).await {
+        } else if let Err(error) = resume::wake(&self.0, id).await {
             tracing::warn!(session = %id, %error, "a waiting session that is to be cancelled ends later");
         }
         // Whoever runs it ends its log; following that is how anybody learns of it.
@@ -295,7 +295,7 @@ fn wake_turns(engine: Weak<EngineState>) -> WakeTurn {
         let engine = engine.upgrade();
         Box::pin(async move {
             match engine {
-                Some(engine) => park::wake(&engine, &session).await.map(|_| ()),
+                Some(engine) => resume::wake(&engine, &session).await.map(|_| ()),
                 None => Ok(()),
             }
         })

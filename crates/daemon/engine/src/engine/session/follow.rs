@@ -133,7 +133,7 @@ impl Follower {
         let seen = match self.seen {
             Some(seen) => seen,
             None => {
-                self.ready.push_back(session.start_event());
+                self.ready.push_back(SessionEvent::start(&session));
                 0
             }
         };

@@ -2,7 +2,6 @@
 
 pub(super) mod follow;
 pub(super) mod log;
-pub(super) mod persist;
 pub(super) mod recovery;
 mod settle;
 pub(super) mod task_events;

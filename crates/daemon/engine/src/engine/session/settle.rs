@@ -55,39 +55,19 @@ impl EngineState {
         session: &Session,
         attempt: &Attempt,
     ) -> Result<(), StoreError> {
-        let call = ModelCall {
-            provider: session.provider.clone(),
-            model: session.model.clone(),
-            usage: attempt.usage,
-            agent_id: Some(session.agent_id.to_string()),
-            project_id: session.project_id.clone(),
-            origin: session.origin.source(),
-            key_id: session.origin.key_id.clone(),
-            conversation_id: session.conversation_id.clone(),
-            session_id: Some(session.id.to_string()),
-        };
-        let cost_micro_usd = self.providers.record_usage(tx, call).await?;
+        let cost_micro_usd = self.providers.record_usage(tx, model_call(session, attempt.usage)).await?;
         store::steps::insert_step(tx, &session.id, &attempt.step(cost_micro_usd)).await
     }
 
-    /// For sessions that are gone: the tokens count, whose they were is no longer known.
-    pub(crate) async fn record_usage_of_nobody(
+    /// For a session that is gone: the tokens count, whose they were is no longer known.
+    pub(crate) async fn record_orphaned_usage(
         &self,
         tx: &mut Tx,
         session: &Session,
         usage: Usage,
     ) -> Result<(), StoreError> {
-        let call = ModelCall {
-            provider: session.provider.clone(),
-            model: session.model.clone(),
-            usage,
-            agent_id: None,
-            project_id: session.project_id.clone(),
-            origin: session.origin.source(),
-            key_id: session.origin.key_id.clone(),
-            conversation_id: None,
-            session_id: None,
-        };
+        let call = model_call(session, usage);
+        let call = ModelCall { agent_id: None, conversation_id: None, session_id: None, ..call };
         self.providers.record_usage(tx, call).await.map(|_| ())
     }
 
@@ -119,6 +99,20 @@ impl EngineState {
             Settled::Repeated | Settled::RepeatedFor(_) => {}
         }
         Ok(settled)
+    }
+}
+
+fn model_call(session: &Session, usage: Usage) -> ModelCall {
+    ModelCall {
+        provider: session.provider.clone(),
+        model: session.model.clone(),
+        usage,
+        agent_id: Some(session.agent_id.to_string()),
+        project_id: session.project_id.clone(),
+        origin: session.origin.source(),
+        key_id: session.origin.key_id.clone(),
+        conversation_id: session.conversation_id.clone(),
+        session_id: Some(session.id.to_string()),
     }
 }
 

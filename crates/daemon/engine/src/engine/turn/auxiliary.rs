@@ -1,18 +1,21 @@
-//! What a turn asks the model besides the reply itself: a plan before it acts, a second look at an
-//! answer, and summaries of what no longer fits (`compaction`). Each is one call without tools, counted
-//! like any. A failed one is passed over: the reply matters more.
+//! Auxiliary calls of the model, besides those for the reply: a plan before it acts, a review of an answer, and
+//! summaries of what no longer fits (`conversation`). Each is one call without tools, counted like any other. One that
+//! fails is skipped: the reply matters more.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use agentd_core::settings::Planning;
-use agentd_llm::{ModelError, ModelErrorCode, ModelMessage, ToolCall};
-use serde_json::json;
+use agentd_llm::{ModelError, ModelErrorCode, ModelMessage};
 
-use super::{GivenUp, Turn, stopped};
-use crate::engine::call::{Call, CallEvent};
+use super::context::TurnContext;
+use super::log::Log;
+use super::usage::UsageLedger;
+use crate::engine::call::CallEvent;
 use crate::engine::live::Stop;
-use crate::engine::model::{CallProgress, Outcome, PLAN, Purpose, Round, SessionEvent};
+use crate::engine::model::Purpose;
 use crate::engine::prompt::Prompt;
+use crate::tools::Offer;
 
 /// More of such an answer is not read.
 const MAX_CHARACTERS: usize = 16_000;
@@ -29,114 +32,107 @@ const REFLECTION: &str = "Look over your last answer: is it right, complete, and
     If it is, answer with the single word FINE. If not, write the answer as it should be, and nothing else.";
 
 /// Why there is no answer.
-pub(crate) enum Unanswered {
+pub(super) enum Unanswered {
     Stopped(Stop),
     Failed(ModelError),
 }
 
-impl Turn {
-    /// One call without tools, for an answer of at most about so many tokens.
-    pub(crate) async fn ask_auxiliary(
-        &mut self,
-        prompt: Prompt,
-        most: Option<u32>,
-        purpose: Purpose,
-    ) -> Result<String, Unanswered> {
-        let mut options = self.options.clone().with_most_output(&self.session.provider, most);
-        options.tools = Arc::default();
-        options.is_conversation = false;
-        options.noted.purpose = purpose;
-        let options = self.reserve_for(options, &prompt).await.map_err(Unanswered::Failed)?;
-        self.note_call(purpose);
-        let mut call = Call::new(Arc::clone(&self.backend), options, prompt).allowing_silence(true);
-        let mut stops = self.running.live.stops();
-        let mut text = String::new();
-        let ended = loop {
-            let event = tokio::select! {
-                biased;
-                stop = stopped(&mut stops) => break Err(Unanswered::Stopped(stop)),
-                event = call.next() => event,
-            };
-            match event {
-                Some(CallEvent::Text(piece)) if text.len() < MAX_CHARACTERS => text.push_str(&piece),
-                // Nothing of what follows would be used.
-                Some(CallEvent::Text(_)) => break Ok(()),
-                Some(CallEvent::ToolCall(_)) => {}
-                Some(CallEvent::End(Ok(_))) => break Ok(()),
-                Some(CallEvent::End(Err(error))) => break Err(Unanswered::Failed(error)),
-                None => {
-                    let error = ModelError::new(ModelErrorCode::ProviderUnavailable, "the answer broke off");
-                    break Err(Unanswered::Failed(error));
-                }
+/// One call without tools, for an answer of at most about `most` tokens.
+pub(super) async fn ask(
+    context: &TurnContext,
+    usage: &mut UsageLedger,
+    prompt: Prompt,
+    most: Option<u32>,
+    purpose: Purpose,
+) -> Result<String, Unanswered> {
+    let mut options = context.model.options().clone().with_most_output(&context.session.provider, most);
+    options.tools = Arc::default();
+    options.is_conversation = false;
+    options.noted.purpose = purpose;
+    let options = usage.reserve(context, options, &prompt).await.map_err(Unanswered::Failed)?;
+    context.note_call(Some(purpose));
+    let mut call = context.model.call(options, prompt).allowing_silence(true);
+    let mut stopped = pin!(context.stopped());
+    let mut text = String::new();
+    let ended = loop {
+        let event = tokio::select! {
+            biased;
+            stop = &mut stopped => break Err(Unanswered::Stopped(stop)),
+            event = call.next() => event,
+        };
+        match event {
+            Some(CallEvent::Text(piece)) if text.len() < MAX_CHARACTERS => text.push_str(&piece),
+            // Nothing of what follows would be used.
+            Some(CallEvent::Text(_)) => break Ok(()),
+            Some(CallEvent::ToolCall(_)) => {}
+            Some(CallEvent::End(Ok(_))) => break Ok(()),
+            Some(CallEvent::End(Err(error))) => break Err(Unanswered::Failed(error)),
+            None => {
+                let error = ModelError::new(ModelErrorCode::ProviderUnavailable, "the answer broke off");
+                break Err(Unanswered::Failed(error));
             }
-        };
-        let usages = call.into_parts().1;
-        self.running.live.note_call(None);
-        self.count(&usages);
-        self.unrecorded.extend(usages);
-        ended.map(|()| text.trim().replace('\0', "\u{fffd}"))
-    }
-
-    pub(crate) fn wants_plan(&self) -> bool {
-        let is_worth_it = match self.engine.settings.strategy().planning {
-            Planning::Off => false,
-            Planning::Always => true,
-            Planning::Auto => self.prompt.last_request().is_some_and(is_worth_a_plan),
-        };
-        is_worth_it && !self.offer.is_empty()
-    }
-
-    /// Lets the model plan, where that is wanted; answers how the turn is to end if it is.
-    pub(crate) async fn plan_ahead(&mut self) -> Result<Option<Stop>, GivenUp> {
-        if !self.wants_plan() {
-            return Ok(None);
         }
-        let names: Vec<&str> = self.offer.iter().map(|tool| tool.description().name.as_str()).collect();
-        let mut prompt = self.prompt.clone();
-        prompt.add_note(&format!("{PLANNING} The tools that you can use: {}.", names.join(", ")));
-        let plan = match self.ask_auxiliary(prompt.without_calls(), Some(PLAN_TOKENS), Purpose::Plan).await {
-            Ok(plan) if !plan.is_empty() => plan,
-            Ok(_) => return Ok(None),
-            Err(Unanswered::Stopped(stop)) => return Ok(Some(stop)),
-            Err(Unanswered::Failed(error)) => {
-                tracing::debug!(session = %self.session.id, %error, "a turn goes on without a plan");
-                return Ok(None);
-            }
-        };
-        self.prompt.add_note(&format!("Your plan:\n{plan}"));
-        let progress = CallProgress {
-            has_begun: true,
-            outcome: Some(Outcome::done(json!({ "text": plan }))),
-            ..CallProgress::new(PLAN.to_owned(), ToolCall::new(PLAN, PLAN, json!({})))
-        };
-        let (first, second) = (self.log.number(), self.log.number());
-        self.log.waiting.push(SessionEvent::tool_use(first, 0, &progress));
-        if let Some(outcome) = &progress.outcome {
-            self.log.waiting.push(SessionEvent::tool_result(second, 0, &progress, outcome));
-        }
-        self.rounds.push(Round { text: String::new(), calls: vec![progress.record()] });
-        self.store_waiting().await?;
-        Ok(None)
-    }
+    };
+    context.note_call(None);
+    usage.add(context, call.into_parts().1);
+    ended.map(|()| text.trim().replace('\0', "\u{fffd}"))
+}
 
-    /// Lets the model look over an answer for which it used tools; answers what it should have
-    /// been, where that is something else.
-    pub(crate) async fn reflect(&mut self) -> Result<Option<String>, Stop> {
-        let has_acted = self.rounds.iter().flat_map(|round| &round.calls).any(|call| call.tool != PLAN);
-        if !has_acted || !self.engine.settings.strategy().reflection || self.log.round_text.trim().is_empty() {
-            return Ok(None);
+pub(super) fn wants_plan(context: &TurnContext, prompt: &Prompt, offer: &Offer) -> bool {
+    let is_worth_it = match context.engine.settings.strategy().planning {
+        Planning::Off => false,
+        Planning::Always => true,
+        Planning::Auto => prompt.last_request().is_some_and(is_worth_a_plan),
+    };
+    is_worth_it && !offer.is_empty()
+}
+
+/// Lets the model plan, where that is wanted.
+pub(super) async fn plan(
+    context: &TurnContext,
+    usage: &mut UsageLedger,
+    prompt: &Prompt,
+    offer: &Offer,
+) -> Result<Option<String>, Stop> {
+    if !wants_plan(context, prompt, offer) {
+        return Ok(None);
+    }
+    let names: Vec<&str> = offer.iter().map(|tool| tool.description().name.as_str()).collect();
+    let mut prompt = prompt.clone();
+    prompt.add_note(&format!("{PLANNING} The tools that you can use: {}.", names.join(", ")));
+    match ask(context, usage, prompt.without_calls(), Some(PLAN_TOKENS), Purpose::Plan).await {
+        Ok(plan) => Ok(Some(plan).filter(|plan| !plan.is_empty())),
+        Err(Unanswered::Stopped(stop)) => Err(stop),
+        Err(Unanswered::Failed(error)) => {
+            tracing::debug!(session = %context.session.id, %error, "a turn goes on without a plan");
+            Ok(None)
         }
-        let mut prompt = self.prompt.clone().without_calls();
-        prompt.messages.push(ModelMessage::Assistant { content: self.log.round_text.clone(), tool_calls: Vec::new() });
-        prompt.messages.push(ModelMessage::User { content: REFLECTION.to_owned() });
-        match self.ask_auxiliary(prompt, None, Purpose::Reflection).await {
-            Ok(answer) if answer.is_empty() || answer.trim_end_matches('.').eq_ignore_ascii_case(FINE) => Ok(None),
-            Ok(answer) => Ok(Some(answer)),
-            Err(Unanswered::Stopped(stop)) => Err(stop),
-            Err(Unanswered::Failed(error)) => {
-                tracing::debug!(session = %self.session.id, %error, "an answer is given without a second look");
-                Ok(None)
-            }
+    }
+}
+
+/// Lets the model review an answer for which it used tools, where that is wanted; answers what it should have been if
+/// that is something else.
+pub(super) async fn reflect(
+    context: &TurnContext,
+    usage: &mut UsageLedger,
+    prompt: &Prompt,
+    log: &Log,
+) -> Result<Option<String>, Stop> {
+    let is_wanted = context.engine.settings.strategy().reflection && log.tool_rounds() > 0;
+    if !is_wanted || log.round_text().trim().is_empty() {
+        return Ok(None);
+    }
+    let mut prompt = prompt.clone().without_calls();
+    let answer = log.round_text().to_owned();
+    prompt.messages.push(ModelMessage::Assistant { content: answer, tool_calls: Vec::new() });
+    prompt.messages.push(ModelMessage::User { content: REFLECTION.to_owned() });
+    match ask(context, usage, prompt, None, Purpose::Reflection).await {
+        Ok(answer) if answer.is_empty() || answer.trim_end_matches('.').eq_ignore_ascii_case(FINE) => Ok(None),
+        Ok(answer) => Ok(Some(answer)),
+        Err(Unanswered::Stopped(stop)) => Err(stop),
+        Err(Unanswered::Failed(error)) => {
+            tracing::debug!(session = %context.session.id, %error, "an answer is given without a second look");
+            Ok(None)
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use agentd_store::{Durability, StoreError, Tx};
 use tokio::sync::watch;
 
-use super::park;
+use super::resume;
 use crate::engine::error::EngineError;
 use crate::engine::live::Stop;
 use crate::engine::state::{EngineState, LEASE};
@@ -80,6 +80,6 @@ impl EngineState {
         // Those that wait are held by nobody: any replica may end them.
         let waiting = store::parked::list_decided(&mut read, WOKEN_A_BATCH).await?;
         drop(read);
-        park::wake_all(self, &waiting).await.map(|_| ())
+        resume::wake_all(self, &waiting).await.map(|_| ())
     }
 }

@@ -1,30 +1,28 @@
-//! What a turn has written so far, and how it comes to its end.
+//! What the model said and did in a turn: the events that are not stored yet, the text, and the rounds of tool calls.
 
 use agentd_base::{Clock, Timestamp};
 use agentd_core::runtime::{Recorder, Series};
 use agentd_llm::{FinishReason, ModelError, ToolCall};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::engine::call::CallEvent;
 use crate::engine::error::EngineError;
 use crate::engine::live::Stop;
-use crate::engine::model::{Attempt, SessionEvent};
+use crate::engine::model::{
+    CallProgress, CallRecord, EventKind, NoAnswer, Outcome, PLAN, Reply, Round, Session, SessionEvent, SessionStatus,
+    close_calls,
+};
 
 /// Pieces that wait for the store; at this many the model is read no further.
 const MAX_WAITING: usize = 512;
 /// A reply longer than this is cut off.
 const MAX_REPLY_BYTES: usize = 8 << 20;
-/// More calls in one answer are not heard.
+/// Maximum number of calls in one answer; further ones are ignored.
 const MAX_CALLS: usize = 64;
 
-/// Tokens of all the calls of a turn.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Spent {
-    pub(crate) input_tokens: u64,
-    pub(crate) output_tokens: u64,
-}
-
 /// How the model's part ended.
-pub(crate) enum End {
+pub(super) enum End {
     Finished,
     Failed(ModelError),
     Stopped(Stop),
@@ -32,30 +30,62 @@ pub(crate) enum End {
     TooManyRounds(u32),
 }
 
-/// Why a turn cannot be brought to its end, with what is not counted yet.
-pub(crate) type GivenUp = (EngineError, Vec<Attempt>);
+/// Why a turn does not continue.
+pub(super) enum Halt {
+    Ended(End),
+    /// It waits for an owner; an answer resumes it.
+    Parked,
+    /// Its end cannot be stored.
+    Abandoned(EngineError),
+}
 
-/// What was said. `waiting` is what is not stored yet.
-#[derive(Debug, Default)]
-pub(crate) struct Log {
-    pub(crate) text: String,
+impl From<Stop> for Halt {
+    fn from(stop: Stop) -> Self {
+        Self::Ended(End::Stopped(stop))
+    }
+}
+
+impl From<ModelError> for Halt {
+    fn from(error: ModelError) -> Self {
+        Self::Ended(End::Failed(error))
+    }
+}
+
+impl From<EngineError> for Halt {
+    fn from(error: EngineError) -> Self {
+        Self::Abandoned(error)
+    }
+}
+
+/// Stored without the fields of the present answer while its turn is parked.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Log {
+    text: String,
     /// Of the present round.
-    pub(crate) round_text: String,
-    pub(crate) next_seq: u64,
-    pub(crate) waiting: Vec<SessionEvent>,
-    pub(crate) calls: Vec<ToolCall>,
+    round_text: String,
+    next_seq: u64,
+    rounds: Vec<Round>,
+    /// Events that are not stored yet.
+    #[serde(skip)]
+    waiting: Vec<SessionEvent>,
+    #[serde(skip)]
+    calls: Vec<ToolCall>,
     /// The last answer reached the output limit.
-    pub(crate) is_cut_off: bool,
+    #[serde(skip)]
+    is_cut_off: bool,
+    #[serde(skip)]
+    has_asked: bool,
     /// Until the first word.
-    pub(crate) first_token: Option<FirstToken>,
+    #[serde(skip)]
+    first_token: Option<FirstToken>,
 }
 
 /// Measures how long the first word took.
-#[derive(Debug)]
-pub(crate) struct FirstToken {
-    pub(crate) recorder: Recorder,
-    pub(crate) clock: Clock,
-    pub(crate) began_at: Timestamp,
+#[derive(Debug, Clone)]
+pub(super) struct FirstToken {
+    pub(super) recorder: Recorder,
+    pub(super) clock: Clock,
+    pub(super) began_at: Timestamp,
 }
 
 impl FirstToken {
@@ -66,19 +96,30 @@ impl FirstToken {
 }
 
 impl Log {
-    pub(crate) fn new() -> Self {
-        Self { next_seq: 1, ..Self::default() }
+    pub(super) fn new(first_token: FirstToken) -> Self {
+        Self { next_seq: 1, first_token: Some(first_token), ..Self::default() }
     }
 
-    /// The next number.
-    pub(crate) fn number(&mut self) -> u64 {
-        let seq = self.next_seq;
+    /// The log of a turn that was parked.
+    pub(super) fn resumed(self) -> Self {
+        Self { has_asked: true, ..self }
+    }
+
+    /// Adds an event under the next number.
+    pub(super) fn add(&mut self, event: impl FnOnce(u64) -> SessionEvent) {
+        let event = event(self.next_seq);
         self.next_seq += 1;
-        seq
+        self.has_asked |= event.kind == EventKind::ApprovalRequest;
+        self.waiting.push(event);
+    }
+
+    fn add_text(&mut self, text: &str) {
+        self.add(|seq| SessionEvent::token(seq, text));
+        self.text.push_str(text);
     }
 
     /// Takes what the model said; answers the end, if it is one.
-    pub(crate) fn take(&mut self, event: Option<CallEvent>) -> Option<End> {
+    pub(super) fn take(&mut self, event: Option<CallEvent>) -> Option<End> {
         match event? {
             CallEvent::Text(text) => {
                 if let Some(first) = self.first_token.take() {
@@ -91,9 +132,7 @@ impl Log {
                     // Words of different rounds are different paragraphs.
                     text.insert_str(0, "\n\n");
                 }
-                let seq = self.number();
-                self.waiting.push(SessionEvent::token(seq, &text));
-                self.text.push_str(&text);
+                self.add_text(&text);
                 (self.text.len() > MAX_REPLY_BYTES).then_some(End::TooLong)
             }
             CallEvent::ToolCall(call) => {
@@ -110,7 +149,105 @@ impl Log {
         }
     }
 
-    pub(crate) fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         self.waiting.len() < MAX_WAITING
+    }
+
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    pub(super) fn take_waiting(&mut self) -> Vec<SessionEvent> {
+        std::mem::take(&mut self.waiting)
+    }
+
+    /// Whether the turn has shown any words.
+    pub(super) fn has_words(&self) -> bool {
+        !self.text.trim().is_empty()
+    }
+
+    pub(super) fn round_text(&self) -> &str {
+        &self.round_text
+    }
+
+    pub(super) fn has_calls(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
+    pub(super) fn take_calls(&mut self) -> Vec<ToolCall> {
+        std::mem::take(&mut self.calls)
+    }
+
+    /// Drops the calls of an answer that has words.
+    pub(super) fn prefer_words(&mut self) {
+        if !self.round_text.trim().is_empty() {
+            self.calls.clear();
+        }
+    }
+
+    /// Adds words to an answer that is complete.
+    pub(super) fn append_to_answer(&mut self, text: &str) {
+        let text = format!("\n\n{text}");
+        self.add_text(&text);
+        self.round_text.push_str(&text);
+    }
+
+    /// Adds a plan as a round with one call that is over.
+    pub(super) fn add_plan(&mut self, plan: &str) {
+        let outcome = Outcome::done(json!({ "text": plan }));
+        let call = ToolCall::new(PLAN, PLAN, json!({}));
+        let progress = CallProgress { has_begun: true, ..CallProgress::new(PLAN.to_owned(), call) };
+        self.add(|seq| SessionEvent::tool_use(seq, 0, &progress));
+        self.add(|seq| SessionEvent::tool_result(seq, 0, &progress, &outcome));
+        self.end_round([CallProgress { outcome: Some(outcome), ..progress }.record()]);
+    }
+
+    /// Ends the present round with its calls; answers its text.
+    pub(super) fn end_round(&mut self, calls: impl IntoIterator<Item = CallRecord>) -> &str {
+        let round = Round { text: std::mem::take(&mut self.round_text), calls: calls.into_iter().collect() };
+        &self.rounds.push_mut(round).text
+    }
+
+    /// The number of the present round.
+    pub(super) fn round(&self) -> u32 {
+        u32::try_from(self.rounds.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Number of rounds in which a tool was called.
+    pub(super) fn tool_rounds(&self) -> usize {
+        self.rounds.iter().filter(|round| round.calls.iter().any(|call| call.tool != PLAN)).count()
+    }
+
+    /// Whether a call asked for approval.
+    pub(super) fn has_asked(&self) -> bool {
+        self.has_asked
+    }
+
+    /// Closes the log with its last event; answers the reply and the events that are not stored yet.
+    pub(super) fn close(
+        mut self,
+        session: &Session,
+        (status, error): (SessionStatus, Option<NoAnswer>),
+        tokens: (u64, u64),
+    ) -> (Reply, Vec<SessionEvent>) {
+        let is_cut_off = self.is_cut_off;
+        self.add(|seq| match &error {
+            Some(error) => SessionEvent::error(seq, &error.code, &error.message),
+            None => SessionEvent::done(seq, session, tokens, is_cut_off),
+        });
+        if !self.rounds.is_empty() {
+            self.end_round([]);
+            close_calls(&mut self.rounds);
+        }
+        let reply = Reply {
+            session_id: session.id.clone(),
+            conversation_id: session.conversation_id.clone(),
+            message_id: session.message_id.clone(),
+            content: self.text,
+            rounds: self.rounds,
+            status,
+            error,
+        };
+        (reply, self.waiting)
     }
 }

@@ -1,106 +1,76 @@
 //! One running turn: a task of its own, from the first call of the model to the end of its log.
+//!
+//! [`Turn::run`] and [`Turn::resume`] begin it, [`Turn::converse`] is its loop, and [`Turn::close`] ends it.
 
 mod approval;
 mod auxiliary;
-mod budget;
-mod compaction;
+mod context;
+mod conversation;
 mod ending;
 mod leases;
 mod log;
-pub(super) mod park;
+mod park;
+mod persist;
 mod prepare;
 mod recall;
+pub(super) mod resume;
 mod tool_round;
+mod usage;
 
-pub use compaction::MAX_HISTORY;
+pub use conversation::MAX_HISTORY;
 pub(super) use leases::WOKEN_A_BATCH;
 pub(super) use prepare::Prepared;
 
-use log::{End, GivenUp, Log, Spent};
-
+use std::pin::pin;
 use std::sync::Arc;
 
-use agentd_base::Timestamp;
-use agentd_llm::{ModelBackend, ModelErrorCode};
-use agentd_store::Tx;
+use agentd_llm::ModelErrorCode;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, OptionFuture};
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, oneshot};
 
-use crate::agents::Agent;
-use crate::engine::call::{Call, CallOptions};
-use crate::engine::error::EngineError;
-use crate::engine::live::{RunningTurn, Stop};
-use crate::engine::model::{Attempt, Purpose, Round, Session, SessionEvent, Step, ToolUse, Unread};
-use crate::engine::prompt::Prompt;
-use crate::engine::recall::Recalled;
-use crate::engine::session::persist::{confirm_written, is_taken, persist};
-use crate::engine::session::task_events;
-use crate::engine::state::EngineState;
-use crate::engine::store;
-use crate::providers::Reservation;
-use crate::tools::Offer;
-use ending::{count_of_nobody, give_up};
-use tool_round::AfterTools;
+use super::call::Call;
+use super::error::EngineError;
+use super::live::Stop;
+use super::model::{Approval, CallProgress, Purpose, Session, SessionEvent};
+use super::recall::Recalled;
+use context::TurnContext;
+use conversation::Conversation;
+use log::{End, Halt, Log};
+use park::{Parked, park};
+use persist::{Opening, Writing, store_progress, write_tokens};
+use recall::TurnRecall;
+use tool_round::ToolRound;
+use usage::UsageLedger;
 
-/// A prompt that the model refuses as too long is shortened so often.
+/// Maximum number of times a prompt is shortened after the provider rejects it as too long.
 const MAX_SHORTENINGS: u32 = 3;
 
 pub(crate) struct Turn {
-    pub(crate) engine: Arc<EngineState>,
-    pub(crate) session: Arc<Session>,
-    pub(crate) agent: Arc<Agent>,
-    pub(crate) running: RunningTurn,
-    pub(crate) backend: Arc<dyn ModelBackend>,
-    pub(crate) options: CallOptions,
-    /// How many tokens the model's window has, where that is known.
-    pub(crate) window: Option<u64>,
-    pub(crate) prompt: Prompt,
-    pub(crate) offer: Offer,
-    pub(crate) tools: ToolUse,
-    pub(crate) log: Log,
-    pub(crate) rounds: Vec<Round>,
-    /// Calls of the present round whose results stand in the log already.
-    pub(crate) logged: Vec<String>,
-    /// What the transcript calls the entries of the history.
-    pub(crate) keys: Vec<u64>,
-    /// What was said before the history and is in no summary yet.
-    pub(crate) unread: Option<Unread>,
-    /// Calls that are counted but not written down yet.
-    pub(crate) unrecorded: Vec<Attempt>,
-    /// What else it did and is not written down yet.
-    pub(crate) steps: Vec<Step>,
-    /// How often the model has refused the prompt as too long.
-    pub(crate) shortenings: u32,
-    pub(crate) spent: Spent,
-    /// Some of its calls asked for approval.
-    pub(crate) has_asked: bool,
-    /// What is asked of the agent's memory before the answer.
-    pub(crate) question: Option<String>,
-    pub(crate) recalled: Option<Recalled>,
-    /// What is set aside of the budgets, where there are any.
-    pub(crate) reservation: Option<Reservation>,
-    /// Since when it is asked.
-    pub(crate) recall_began: Option<Timestamp>,
+    context: TurnContext,
+    conversation: Conversation,
+    log: Log,
+    usage: UsageLedger,
+    recall: TurnRecall,
 }
 
-/// A write of tokens under way; it answers what may then be shown.
-type Writing = BoxFuture<'static, Result<Vec<SessionEvent>, EngineError>>;
-
 impl Turn {
-    /// Runs the turn. `stored` is the transaction that brings it into the world; the caller is told
-    /// of its outcome at once. Meanwhile the agent's memory is asked. The model is asked when that
-    /// transaction has done its part without a refusal (`entered`): while it is committed, not
-    /// before, because a call costs money.
+    pub(crate) fn session(&self) -> &Arc<Session> {
+        &self.context.session
+    }
+
+    /// Runs the turn. `stored` is the transaction that stores it; the caller is told of its outcome at once. Meanwhile
+    /// the agent's memory is asked. The model is called when that transaction has done its part without a refusal
+    /// (`entered`): while it is committed, not before, because a call costs money.
     pub(crate) async fn run<E: Send>(
         mut self,
         mut stored: BoxFuture<'static, Result<(), E>>,
         entered: Arc<Notify>,
         caller: oneshot::Sender<Result<(), E>>,
     ) {
-        // What needs a word with the model first is done when the turn is there to see.
+        // Auxiliary calls come first where they are needed, and are made when the turn is there to see.
         let is_prepared = !self.needs_preparation();
-        let mut recalling = self.begin_recall();
+        let mut recalling = self.recall.begin(&self.context, &self.conversation.prompt);
         let mut call: Option<Call> = None;
         let mut end = None;
         let mut may_ask = false;
@@ -124,14 +94,14 @@ impl Turn {
         };
         let is_stored = outcome.is_ok();
         if is_stored {
-            self.running.live.publish([self.session.start_event()]);
+            self.context.show(vec![SessionEvent::start(&self.context.session)]);
         }
         // The caller may have gone away; the turn does not mind.
         drop(caller.send(outcome));
         if !is_stored {
-            let usages = call.map(|call| call.into_parts().1).unwrap_or_default();
-            if !usages.is_empty() {
-                count_of_nobody(&self.engine, &self.session, usages).await;
+            let attempts = call.map(|call| call.into_parts().1).unwrap_or_default();
+            if !attempts.is_empty() {
+                ending::record_orphaned_usage(&self.context, attempts).await;
             }
             return;
         }
@@ -139,160 +109,130 @@ impl Turn {
             let recalled = recalling.await;
             self.take_recalled(recalled, is_prepared);
         }
-        self.note_recalled();
-        if is_prepared {
+        self.recall.note_stored(&self.context);
+        let outcome = if is_prepared {
             let call = call.unwrap_or_else(|| self.call());
-            self.go_on(call, end).await;
+            self.converse(call, end).await
         } else {
-            self.prepare_and_go_on().await;
-        }
+            self.prepare_and_converse().await
+        };
+        self.close(outcome).await;
     }
 
-    /// Shows that the model is asked from now on.
-    fn note_call(&self, purpose: Purpose) {
-        self.running.live.note_call(Some((purpose, self.engine.context.clock.now())));
+    /// Resumes a turn that was parked in the middle of a round.
+    async fn resume(mut self, calls: Vec<CallProgress>, decisions: Vec<Approval>, is_cancelled: bool) {
+        let outcome = if is_cancelled {
+            self.log.end_round(calls.iter().map(CallProgress::record));
+            Ok(End::Stopped(Stop::Cancel))
+        } else {
+            self.resume_and_converse(calls, &decisions).await
+        };
+        self.close(outcome).await;
+    }
+
+    async fn resume_and_converse(&mut self, calls: Vec<CallProgress>, decisions: &[Approval]) -> Result<End, Halt> {
+        let round = ToolRound::resume(&self.context, &self.conversation, &mut self.log, calls, decisions, true).await;
+        self.run_round(round).await?;
+        let call = self.next_call().await?;
+        self.converse(call, None).await
     }
 
     /// Whether the model is to be asked something before it answers.
     fn needs_preparation(&self) -> bool {
-        self.wants_plan() || self.must_compact()
+        let Conversation { prompt, offer, .. } = &self.conversation;
+        auxiliary::wants_plan(&self.context, prompt, offer) || self.conversation.must_compact(&self.context)
     }
 
-    async fn prepare_and_go_on(mut self) {
-        let (engine, session) = (Arc::clone(&self.engine), Arc::clone(&self.session));
-        let prepared = async {
-            if let Some(stop) = self.compact().await {
-                return Ok(Some(stop));
-            }
-            self.plan_ahead().await
-        };
-        let ended = match prepared.await {
-            Ok(None) => match self.reserve_next().await {
-                Ok(()) => {
-                    let call = self.call();
-                    self.converse(call, None).await
-                }
-                Err(error) => self.finish(End::Failed(error), Vec::new()).await,
-            },
-            Ok(Some(stop)) => self.finish(End::Stopped(stop), Vec::new()).await,
-            Err(given_up) => Err(given_up),
-        };
-        if let Err((error, usages)) = ended {
-            give_up(&engine, &session, &error, usages).await;
+    /// Takes what was recalled. What becomes part of a summary first must not be left out before.
+    fn take_recalled(&mut self, recalled: Option<Recalled>, is_prepared: bool) {
+        self.recall.take(&self.context, &mut self.conversation.prompt, &mut self.usage, recalled);
+        if is_prepared || !self.conversation.must_compact(&self.context) {
+            self.conversation.fit(&self.context);
         }
     }
 
-    /// Goes on with tools, and then with the model, until there is an end.
-    pub(crate) async fn go_on_after(self, after: AfterTools) {
-        let (engine, session) = (Arc::clone(&self.engine), Arc::clone(&self.session));
-        if let Err((error, usages)) = self.after_tools(after).await {
-            give_up(&engine, &session, &error, usages).await;
-        }
-    }
-
-    async fn go_on(self, call: Call, end: Option<End>) {
-        let (engine, session) = (Arc::clone(&self.engine), Arc::clone(&self.session));
-        if let Err((error, usages)) = self.converse(call, end).await {
-            give_up(&engine, &session, &error, usages).await;
-        }
-    }
-
-    async fn after_tools(mut self, after: AfterTools) -> Result<(), GivenUp> {
-        match after {
-            AfterTools::Again => {
-                let call = self.call();
-                self.converse(call, None).await
-            }
-            AfterTools::Ended(end) => self.finish(end, Vec::new()).await,
-            AfterTools::Parked => Ok(()),
-        }
+    async fn prepare_and_converse(&mut self) -> Result<End, Halt> {
+        self.conversation.compact(&self.context, &mut self.usage).await?;
+        self.plan_ahead().await?;
+        let call = self.next_call().await?;
+        self.converse(call, None).await
     }
 
     /// Model, tools, model, … to the end.
-    async fn converse(mut self, mut call: Call, mut end: Option<End>) -> Result<(), GivenUp> {
+    async fn converse(&mut self, mut call: Call, mut end: Option<End>) -> Result<End, Halt> {
+        let mut shortenings = 0;
         loop {
-            let ended = self.write_down(&mut call, end.take()).await;
-            let (prompt, usages) = call.into_parts();
-            self.running.live.note_call(None);
-            self.prompt = prompt;
-            let ended = match ended {
-                Ok(ended) => ended,
-                Err(error) => return Err((error, usages)),
-            };
-            // Where no tools are offered, words are the answer, whatever was called beside them.
-            if self.offer.is_empty() && !self.log.round_text.trim().is_empty() {
-                self.log.calls.clear();
-            }
-            if matches!(ended, End::Finished) && self.log.calls.is_empty() {
-                return self.conclude(usages).await;
-            }
-            if self.may_shorten(&ended) {
-                self.shortenings += 1;
-                self.count(&usages);
-                self.unrecorded.extend(usages);
-                match self.shorten().await {
-                    Ok(true) => match self.reserve_next().await {
-                        Ok(()) => call = self.call(),
-                        Err(error) => return self.finish(End::Failed(error), Vec::new()).await,
-                    },
-                    Ok(false) => return self.finish(ended, Vec::new()).await,
-                    Err(stop) => return self.finish(End::Stopped(stop), Vec::new()).await,
+            match self.read_answer(call, end.take()).await? {
+                End::Finished if self.log.has_calls() => self.use_tools().await?,
+                End::Finished => {
+                    self.reflect().await?;
+                    return Ok(End::Finished);
                 }
-                continue;
+                // Refused before a word was said.
+                End::Failed(error)
+                    if error.code == ModelErrorCode::ContextLength
+                        && shortenings < MAX_SHORTENINGS
+                        && self.log.round_text().is_empty()
+                        && !self.log.has_calls() =>
+                {
+                    shortenings += 1;
+                    if !self.conversation.shorten(&self.context, &mut self.usage).await? {
+                        return Ok(End::Failed(error));
+                    }
+                }
+                end => return Ok(end),
             }
-            if !matches!(ended, End::Finished) {
-                return self.finish(ended, usages).await;
-            }
-            match self.use_tools(usages).await? {
-                AfterTools::Again => call = self.call(),
-                after => return Box::pin(self.after_tools(after)).await,
-            }
+            call = self.next_call().await?;
         }
     }
 
-    /// Whether the prompt was refused as too long, before a word was said.
-    fn may_shorten(&self, ended: &End) -> bool {
-        let is_too_long = matches!(ended, End::Failed(error) if error.code == ModelErrorCode::ContextLength);
-        is_too_long && self.shortenings < MAX_SHORTENINGS && self.log.round_text.is_empty() && self.log.calls.is_empty()
+    /// Reserves the tokens of the next call.
+    async fn next_call(&mut self) -> Result<Call, Halt> {
+        let options = self.context.model.options().clone();
+        self.usage.reserve(&self.context, options, &self.conversation.prompt).await?;
+        Ok(self.call())
     }
 
-    /// The model has given its answer; a second look may change it.
-    async fn conclude(mut self, usages: Vec<Attempt>) -> Result<(), GivenUp> {
-        self.count(&usages);
-        self.unrecorded.extend(usages);
-        let end = match self.reflect().await {
-            Ok(None) => End::Finished,
-            Ok(Some(better)) => {
-                let text = format!("\n\n{better}");
-                let seq = self.log.number();
-                self.log.waiting.push(SessionEvent::token(seq, &text));
-                self.log.text.push_str(&text);
-                self.log.round_text.push_str(&text);
-                End::Finished
-            }
-            Err(stop) => End::Stopped(stop),
-        };
-        self.finish(end, Vec::new()).await
+    /// A call with the prompt as it is, for which tokens are reserved. The prompt comes back with its end.
+    fn call(&mut self) -> Call {
+        self.context.note_call(Some(Purpose::Answer));
+        let options = self.usage.within_budget(self.context.model.options().clone());
+        let prompt = std::mem::take(&mut self.conversation.prompt);
+        // After words of an earlier round, some models have nothing to add to the results of tools.
+        self.context.model.call(options, prompt).without_halving().allowing_silence(self.log.has_words())
+    }
+
+    /// Reads an answer to its end, and counts what it used.
+    async fn read_answer(&mut self, mut call: Call, end: Option<End>) -> Result<End, EngineError> {
+        let ended = self.persist_stream(&mut call, end).await;
+        let (prompt, attempts) = call.into_parts();
+        self.context.note_call(None);
+        self.conversation.prompt = prompt;
+        self.usage.add(&self.context, attempts);
+        // Where no tools are offered, words are the answer, whatever was called beside them.
+        if self.conversation.offer.is_empty() {
+            self.log.prefer_words();
+        }
+        ended
     }
 
     /// Stores and shows pieces as they come, until the model's part is over. What is read while a
     /// write is under way goes into the next one; what is left in the log is stored with the end.
-    async fn write_down(&mut self, call: &mut Call, mut end: Option<End>) -> Result<End, EngineError> {
-        let mut stops = self.running.live.stops();
+    async fn persist_stream(&mut self, call: &mut Call, mut end: Option<End>) -> Result<End, EngineError> {
+        let mut stopped = pin!(self.context.stopped());
         let mut writing: Option<Writing> = None;
         let mut has_shown = false;
         let end = loop {
             // All that is there already, so that it shares one write, or even the end's. The first
             // words wait for nothing.
-            while end.is_none() && self.log.has_room() && (has_shown || self.log.waiting.is_empty()) {
+            while end.is_none() && self.log.has_room() && (has_shown || !self.log.has_waiting()) {
                 match call.next().now_or_never() {
                     Some(event) => end = self.log.take(event),
                     None => break,
                 }
             }
-            if writing.is_none() && !self.log.waiting.is_empty() && (end.is_none() || !has_shown) {
-                let events = std::mem::take(&mut self.log.waiting);
-                writing = Some(self.write(events));
+            if writing.is_none() && self.log.has_waiting() && (end.is_none() || !has_shown) {
+                writing = Some(write_tokens(&self.context, self.log.take_waiting()));
                 has_shown = true;
             }
             if let Some(end) = end.take() {
@@ -300,69 +240,81 @@ impl Turn {
             }
             tokio::select! {
                 biased;
-                stop = stopped(&mut stops) => break End::Stopped(stop),
+                stop = &mut stopped => break End::Stopped(stop),
                 Some(written) = OptionFuture::from(writing.as_mut()) => {
                     writing = None;
-                    self.show(written?);
+                    self.context.show(written?);
                 }
                 event = call.next(), if self.log.has_room() => end = self.log.take(event),
             }
         };
         if let Some(writing) = writing {
-            self.show(writing.await?);
+            self.context.show(writing.await?);
         }
         Ok(end)
     }
 
-    /// Shows what is stored.
-    fn show(&self, events: Vec<SessionEvent>) {
-        task_events::tell_steps(&self.engine.context, &self.session, &events);
-        self.running.live.publish(events);
+    /// Lets the model plan, where that is wanted.
+    async fn plan_ahead(&mut self) -> Result<(), Halt> {
+        let Conversation { prompt, offer, .. } = &mut self.conversation;
+        if let Some(plan) = auxiliary::plan(&self.context, &mut self.usage, prompt, offer).await? {
+            prompt.add_note(&format!("Your plan:\n{plan}"));
+            self.log.add_plan(&plan);
+            store_progress(&self.context, &mut self.log, &mut self.usage, Opening::default()).await?;
+        }
+        Ok(())
     }
 
-    fn write(&self, events: Vec<SessionEvent>) -> Writing {
-        let (engine, session) = (Arc::clone(&self.engine), Arc::clone(&self.session));
-        let events = Arc::new(events);
-        Box::pin(async move {
-            let write = || {
-                let (session, events) = (Arc::clone(&session), Arc::clone(&events));
-                engine
-                    .context
-                    .db
-                    .write_relaxed(async move |tx: &mut Tx| Ok(store::insert_events(tx, &session.id, &events).await?))
+    /// Lets the model review its answer, where that is wanted; a better one is added to it.
+    async fn reflect(&mut self) -> Result<(), Stop> {
+        let prompt = &self.conversation.prompt;
+        if let Some(better) = auxiliary::reflect(&self.context, &mut self.usage, prompt, &self.log).await? {
+            self.log.append_to_answer(&better);
+        }
+        Ok(())
+    }
+
+    /// Does what the model asked for.
+    async fn use_tools(&mut self) -> Result<(), Halt> {
+        let limit = self.context.engine.settings.agent().max_tool_rounds;
+        let calls = self.log.take_calls();
+        if self.log.tool_rounds() >= limit as usize {
+            self.log.end_round([]);
+            return Err(Halt::Ended(End::TooManyRounds(limit)));
+        }
+        let round = ToolRound::plan(&self.context, &self.conversation, &mut self.log, calls).await;
+        self.run_round(round).await
+    }
+
+    /// Runs a round, and gives its results to the model. Parks the turn where nothing is left to do but wait.
+    async fn run_round(&mut self, mut round: ToolRound) -> Result<(), Halt> {
+        let Self { context, conversation, log, usage, recall } = self;
+        while !round.run(context, conversation, log, usage).await? {
+            let decisions = match park(context, conversation, log, usage, recall, round.calls()).await? {
+                Parked::Yes => return Err(Halt::Parked),
+                Parked::AlreadyDecided(decisions) => decisions,
             };
-            match persist(&engine, write).await {
-                Ok(()) => {}
-                Err(error) if is_taken(&error) => confirm_written(&engine, &session, &events, error).await?,
-                Err(error) => return Err(error),
+            context.engine.record_approvals(&context.session, round.calls(), &decisions);
+            // What was offered when the round began may be another tool by now.
+            conversation.offer = context.offer().await;
+            round = ToolRound::resume(context, conversation, log, round.into_calls(), &decisions, false).await;
+        }
+        let text = log.end_round(round.records());
+        conversation.prompt.push_round(text, round.calls(), &context.engine.marker);
+        Ok(conversation.make_room(context, usage).await?)
+    }
+
+    async fn close(mut self, outcome: Result<End, Halt>) {
+        let error = match outcome {
+            Ok(end) | Err(Halt::Ended(end)) => {
+                match ending::finish(&self.context, self.log, &mut self.usage, self.recall, end).await {
+                    Ok(()) => return,
+                    Err(error) => error,
+                }
             }
-            Ok(Arc::unwrap_or_clone(events))
-        })
-    }
-
-    /// Makes room for an answer, where the window is known, by leaving out what is oldest: after it had its chance to
-    /// become a summary.
-    pub(crate) fn fit_prompt(&mut self) {
-        if self.window.is_some() {
-            self.prompt.make_room(self.prompt_limit());
-        }
-    }
-
-    /// Counts attempts that are over, each once.
-    pub(crate) fn count(&mut self, usages: &[Attempt]) {
-        for attempt in usages {
-            self.engine.record_call(&self.session, &self.options, attempt);
-            let usage = &attempt.usage;
-            self.spent.input_tokens += usage.input_tokens;
-            self.spent.output_tokens += usage.output_tokens;
-        }
-    }
-}
-
-/// How a turn is told to end early; never returns while nobody says so.
-pub(crate) async fn stopped(stops: &mut watch::Receiver<Option<Stop>>) -> Stop {
-    match stops.wait_for(Option::is_some).await.map(|stop| *stop) {
-        Ok(Some(stop)) => stop,
-        _ => std::future::pending().await,
+            Err(Halt::Parked) => return,
+            Err(Halt::Abandoned(error)) => error,
+        };
+        ending::abandon(&self.context, &error, self.usage.into_attempts()).await;
     }
 }
