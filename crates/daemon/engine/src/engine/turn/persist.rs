@@ -85,7 +85,10 @@ pub(super) async fn store_progress(
         let db = engine.context.db.clone();
         async move { if is_full { db.write(body).await } else { db.write_relaxed(body).await } }
     };
-    let stored = persist(engine, write).await;
+    let stored = match persist(engine, write).await {
+        Err(error) if is_taken(&error) => confirm_written(engine, session, &progress.0, error).await,
+        stored => stored,
+    };
     let (events, used, opening) = Arc::unwrap_or_clone(progress);
     if let Err(error) = stored {
         usage.put_back(used);
