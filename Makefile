@@ -84,7 +84,7 @@ workers-guide: ## Write the tables of workers in docs/guide/monitoring.md
 	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd --no-default-features --test it -- workers::tables_of_the_guide
 
 channels-guide: ## Write the tables of docs/guide/channels.md from the kinds of messages in the code
-	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd-chat-platforms --lib -- kinds::tests::guide
+	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd-chat-platforms --lib -- tables::tests::guide
 
 module-graph: ## Write the table of crates and the picture of the daemon's modules in ARCHITECTURE.md
 	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd --no-default-features --test it -- --test-threads 1 tidy::the_picture tidy::the_table

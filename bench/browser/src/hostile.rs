@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use agentd_browser::{Action, ActionRequest, Browser, BrowserError, Context, LoadState, Tab};
+use agentd_browser::{Action, ActionRequest, Browser, BrowserError, Context, Tab};
 
 use crate::Outcome;
 use crate::figures::Sample;
@@ -168,7 +168,7 @@ async fn click_until(tab: Arc<Tab>, is_over: Arc<AtomicBool>) -> Vec<f64> {
 }
 
 fn goto(url: &str) -> Action {
-    Action::Goto { url: url.to_owned(), wait_until: LoadState::Load }
+    Action::Goto { url: url.to_owned(), wait_until: None }
 }
 
 async fn act(tab: &Tab, action: Action) -> Result<(), BrowserError> {

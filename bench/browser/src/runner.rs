@@ -132,6 +132,6 @@ impl Runner {
 }
 
 async fn title(tab: &Tab) -> Outcome<String> {
-    let action = Action::WaitForSelector { selector: "html".to_owned(), state: ElementState::Attached };
+    let action = Action::WaitForSelector { selector: "html".to_owned(), state: Some(ElementState::Attached) };
     Ok(tab.act(action).await?.title)
 }

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use agentd_browser::{Action, Browser, BrowserLimits, BrowserOptions, LoadState};
+use agentd_browser::{Action, Browser, BrowserLimits, BrowserOptions};
 use agentd_browser_bench::Outcome;
 use agentd_browser_bench::hostile::{ATTACKS, survive};
 use agentd_browser_bench::server::Site;
@@ -68,8 +68,7 @@ async fn cycles(options: &BrowserOptions, spawner: &Spawner, site: &Site, count:
         for _ in 0..TABS_A_BROWSER {
             let context = browser.context().await?;
             let tab = context.open_tab().await?;
-            tab.act(Action::Goto { url: format!("{}/buttons?count=50", site.base()), wait_until: LoadState::Load })
-                .await?;
+            tab.act(Action::Goto { url: format!("{}/buttons?count=50", site.base()), wait_until: None }).await?;
             tab.snapshot(false).await?;
             tab.act(Action::Click { selector: "@7".to_owned() }).await?;
             context.close_tab(tab.id()).await?;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use agentd_browser::{Action, Browser, BrowserOptions, ElementState, LoadState, StorageState};
+use agentd_browser::{Action, Browser, BrowserOptions, ElementState, StorageState};
 use agentd_browser_bench::Outcome;
 use agentd_browser_bench::figures::Sample;
 use agentd_browser_bench::peer::Playwright;
@@ -136,8 +136,8 @@ async fn suite(
 async fn states(browser: &Browser, peer: &mut Playwright, site: &Site) -> Outcome<bool> {
     const KEPT: &str = "kept=yes ä \u{2603} 250 12 7";
     let url = format!("{}/remember", site.base());
-    let goto = || Action::Goto { url: url.clone(), wait_until: LoadState::Load };
-    let done = || Action::WaitForSelector { selector: "#done".to_owned(), state: ElementState::Attached };
+    let goto = || Action::Goto { url: url.clone(), wait_until: None };
+    let done = || Action::WaitForSelector { selector: "#done".to_owned(), state: Some(ElementState::Attached) };
     let context = browser.context().await?;
     let tab = context.open_tab().await?;
     tab.act(goto()).await?;
@@ -170,7 +170,7 @@ fn print(what: &str, ours: &Sample, theirs: Option<Sample>) {
 }
 
 async fn figures(browser: &Browser, spawner: &Spawner, peer: &mut Option<Playwright>, site: &Site) -> Outcome<()> {
-    let here = || Action::Goto { url: format!("{}/here", site.base()), wait_until: LoadState::Load };
+    let here = || Action::Goto { url: format!("{}/here", site.base()), wait_until: None };
     let mut open = Vec::new();
     let launch = timed(LAUNCHES, async || {
         let browser = Browser::new(BrowserOptions::default(), spawner.clone());
@@ -201,7 +201,7 @@ async fn figures(browser: &Browser, spawner: &Spawner, peer: &mut Option<Playwri
     print("click with all waits", &click, others.remove("click"));
     for count in [10, 500, 2_000] {
         let url = format!("{}/buttons?count={count}", site.base());
-        tab.act(Action::Goto { url, wait_until: LoadState::Load }).await?;
+        tab.act(Action::Goto { url, wait_until: None }).await?;
         let snapshot = timed(SNAPSHOTS, async || {
             tab.snapshot(false).await?;
             Ok(())

@@ -141,6 +141,6 @@ async fn act(tab: &Tab, action: Action) -> Result<(), agentd_browser::BrowserErr
 
 /// Why the address could not be gone to.
 async fn goto(tab: &Tab, url: &str) -> Option<String> {
-    let action = Action::Goto { url: url.to_owned(), wait_until: LoadState::DomContentLoaded };
+    let action = Action::Goto { url: url.to_owned(), wait_until: Some(LoadState::DomContentLoaded) };
     act(tab, action).await.err().map(|error| error.to_string())
 }

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use agentd_browser::{Action, Area, Browser, BrowserOptions, ImageFormat, LoadState};
+use agentd_browser::{Action, Area, Browser, BrowserOptions, ImageFormat};
 use agentd_process::Spawner;
 
 const ROUNDS: usize = 30;
@@ -27,7 +27,7 @@ async fn measure(what: &str, rounds: usize, mut work: impl AsyncFnMut()) {
 fn page(html: &str) -> Action {
     let encoded: String = url::form_urlencoded::byte_serialize(html.as_bytes()).collect();
     let url = format!("data:text/html,{}", encoded.replace('+', "%20"));
-    Action::Goto { url, wait_until: LoadState::Load }
+    Action::Goto { url, wait_until: None }
 }
 
 #[tokio::main]

@@ -34,6 +34,7 @@ mod markup;
 mod message;
 mod outgoing;
 mod platform;
+mod tables;
 #[cfg(test)]
 mod test_support;
 #[cfg(test)]
@@ -49,9 +50,10 @@ pub mod whatsapp;
 
 pub use connection::{Batch, Connection, ConnectionEvent, Ended, Opening};
 pub use files::IncomingFile;
-pub use kinds::{Handling, MessageKind, message_kinds};
+pub use kinds::{Handling, MessageKind};
 pub use markup::protect_bare_urls;
 pub use message::{Attachment, Chat, Decision, FileSource, Incoming, IncomingMessage, Sender, Undelivered};
 pub use outgoing::{Account, Address, Button, ButtonStyle, Outgoing, SendError, Sent};
 pub use platform::{ChatPlatform, Platform};
+pub use tables::message_kinds;
 pub use webhook::{Received, Rejection, WebhookAnswer, WebhookRequest};

@@ -72,6 +72,12 @@ impl From<VideoError> for BrowserError {
     }
 }
 
+impl From<Vec<FieldProblem>> for BrowserError {
+    fn from(problems: Vec<FieldProblem>) -> Self {
+        Self::Invalid { problems }
+    }
+}
+
 impl DomainError for BrowserError {
     fn kind(&self) -> ErrorKind {
         use agentd_browser::BrowserError as Inner;

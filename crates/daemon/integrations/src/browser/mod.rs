@@ -36,7 +36,7 @@ use agentd_engine::engine::TurnParts;
 use worker::CloseIdle;
 
 pub use error::BrowserError;
-pub use model::{ActionFields, ActionName, Actor, KeptStep, RecordingId, RecordingState, RecordingSummary};
+pub use model::{ActionName, Actor, BrowserAction, KeptStep, RecordingId, RecordingState, RecordingSummary};
 pub use routes::routes;
 pub use service::{Acted, Browser, BrowserDependencies, Session};
 pub use settings::BrowserSettings;

@@ -34,7 +34,6 @@
 
 mod error;
 mod model;
-mod prompt;
 mod routes;
 mod service;
 mod store;

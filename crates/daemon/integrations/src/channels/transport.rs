@@ -11,7 +11,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
-use super::service::{Channel, Channels, MessageDetails};
+use super::model::MessageDetails;
+use super::service::{Channel, Channels};
 
 /// Messages of which some parts were sent and others were not. When there are more, the memory of all is given up:
 /// the parts of one are then sent again.

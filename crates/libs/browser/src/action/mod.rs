@@ -13,6 +13,7 @@ mod pointer;
 mod shortcuts;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::tab::{Dialog, LoadState};
 
@@ -25,7 +26,6 @@ pub struct ActionRequest {
     #[serde(flatten)]
     pub action: Action,
     /// At most [`MAX_TIMEOUT_MS`].
-    #[serde(default)]
     pub timeout_ms: Option<u64>,
 }
 
@@ -35,13 +35,14 @@ impl From<Action> for ActionRequest {
     }
 }
 
-#[derive(Debug, Clone, Deserialize)]
+/// What can be done on a page.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum Action {
     Goto {
         url: String,
-        #[serde(default)]
-        wait_until: LoadState,
+        /// Default: the load of the page.
+        wait_until: Option<LoadState>,
     },
     Click {
         selector: String,
@@ -60,24 +61,18 @@ pub enum Action {
         selector: String,
         text: String,
         /// Replaces what is there.
-        #[serde(default)]
-        clear: bool,
-        #[serde(default)]
+        clear: Option<bool>,
         delay_ms: Option<u64>,
     },
     /// `Enter`, `Control+A`; to the element, or to what has the focus.
     PressKey {
         key: String,
-        #[serde(default)]
         selector: Option<String>,
     },
     SelectOption {
         selector: String,
-        #[serde(default)]
         value: Option<String>,
-        #[serde(default)]
         label: Option<String>,
-        #[serde(default)]
         index: Option<u32>,
     },
     Check {
@@ -92,7 +87,6 @@ pub enum Action {
         x: f64,
         #[serde(default)]
         y: f64,
-        #[serde(default)]
         selector: Option<String>,
     },
     ScrollToElement {
@@ -111,21 +105,18 @@ pub enum Action {
     /// Answers the dialog that is open, or the next one.
     HandleDialog {
         accept: bool,
-        #[serde(default)]
         prompt_text: Option<String>,
     },
     WaitForSelector {
         selector: String,
-        #[serde(default)]
-        state: ElementState,
+        /// Default: visible.
+        state: Option<ElementState>,
     },
     /// With `url`, for an address that contains it.
     WaitForNavigation {
-        #[serde(default)]
         url: Option<String>,
     },
     WaitForNetworkIdle {
-        #[serde(default)]
         idle_ms: Option<u64>,
     },
     GoBack,
@@ -139,7 +130,7 @@ pub enum Action {
 
 impl Action {
     /// The parameters that name elements.
-    pub(crate) fn selectors_mut(&mut self) -> Vec<(&'static str, &mut String)> {
+    pub fn selectors_mut(&mut self) -> Vec<(&'static str, &mut String)> {
         match self {
             Self::Click { selector }
             | Self::DoubleClick { selector }
@@ -169,8 +160,10 @@ impl Action {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = AwaitedState)]
 pub enum ElementState {
     #[default]
     Visible,

@@ -81,13 +81,14 @@ impl Tab {
 
     async fn perform(&self, action: &Action, deadline: Deadline) -> Result<(), BrowserError> {
         match action {
-            Action::Goto { url, wait_until } => self.goto(url, *wait_until, deadline).await,
+            Action::Goto { url, wait_until } => self.goto(url, wait_until.unwrap_or_default(), deadline).await,
             Action::Click { selector } => self.click(selector, Click::SINGLE, deadline).await,
             Action::DoubleClick { selector } => self.click(selector, Click::DOUBLE, deadline).await,
             Action::RightClick { selector } => self.click(selector, Click::RIGHT, deadline).await,
             Action::Hover { selector } => self.hover(selector, deadline).await,
             Action::TypeText { selector, text, clear, delay_ms } => {
-                self.type_text(selector, text, *clear, delay_ms.map(Duration::from_millis), deadline).await
+                self.type_text(selector, text, clear.unwrap_or_default(), delay_ms.map(Duration::from_millis), deadline)
+                    .await
             }
             Action::PressKey { key, selector } => self.press_key(key, selector.as_deref(), deadline).await,
             Action::SelectOption { selector, value, label, index } => {
@@ -101,7 +102,9 @@ impl Tab {
             Action::Focus { selector } => self.focus(selector, deadline).await,
             Action::Blur { selector } => self.blur(selector, deadline).await,
             Action::HandleDialog { .. } => Ok(()),
-            Action::WaitForSelector { selector, state } => self.wait_for_selector(selector, *state, deadline).await,
+            Action::WaitForSelector { selector, state } => {
+                self.wait_for_selector(selector, state.unwrap_or_default(), deadline).await
+            }
             Action::WaitForNavigation { url } => self.wait_for_navigation(url.as_deref(), deadline).await,
             Action::WaitForNetworkIdle { idle_ms } => {
                 self.wait_for_network_idle(Duration::from_millis(idle_ms.unwrap_or(DEFAULT_IDLE_MS)), deadline).await

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cdp::CdpError;
 use crate::tab::{Deadline, QUICK};
-use crate::{Action, Area, Browser, BrowserError, BrowserOptions, Context, ImageFormat, LoadState, Tab};
+use crate::{Action, Area, Browser, BrowserError, BrowserOptions, Context, ImageFormat, Tab};
 
 const PAGE: &str = "data:text/html,<title>page</title><button>Save</button>";
 const REFUSED: [&str; 4] = ["file:///etc/passwd", "chrome://version/", "chrome://bookmarks/", "view-source:data:,x"];
@@ -31,7 +31,7 @@ fn run<T: Future<Output = ()>>(test: impl FnOnce(Context) -> T) {
 }
 
 async fn goto(tab: &Tab, url: &str) {
-    tab.act(Action::Goto { url: url.to_owned(), wait_until: LoadState::Load }).await.unwrap();
+    tab.act(Action::Goto { url: url.to_owned(), wait_until: None }).await.unwrap();
 }
 
 /// Navigates past the check of `goto`.

@@ -176,7 +176,7 @@ async fn reach(
 ) -> Result<(ActionOutcome, Reached), BrowserError> {
     let asks_for_secret = match &request.action {
         Action::WaitForSelector { selector, state } => {
-            return wait(tab, selector.clone(), *state, request).await;
+            return wait(tab, selector.clone(), state.unwrap_or_default(), request).await;
         }
         Action::PressKey { key, selector: None } if is_character(key) => tab.focus_is_secret().await?,
         Action::HandleDialog { .. } => tab.dialogs().last().is_some_and(|dialog| names_a_secret(&dialog.message)),

@@ -110,7 +110,9 @@ impl Replay {
         let limit = request.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS).min(MAX_TIMEOUT_MS);
         let deadline = Deadline::after(Duration::from_millis(limit));
         let done = match (&request.action, step.target("selector")) {
-            (Action::WaitForSelector { state, .. }, Some(target)) => wait(tab, target, *state, deadline).await,
+            (Action::WaitForSelector { state, .. }, Some(target)) => {
+                wait(tab, target, state.unwrap_or_default(), deadline).await
+            }
             _ => again(tab, step, &request, deadline).await,
         };
         self.tabs.lock().look(context.tabs());

@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
+use utoipa::ToSchema;
 
 use crate::address;
 use crate::cdp::SessionId;
@@ -21,9 +22,10 @@ const MAX_DIALOGS: usize = 20;
 pub(super) const MAX_LOADS: u32 = 30;
 pub(super) const LOADS_WINDOW: Duration = Duration::from_secs(10);
 
-/// How far a page must have come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Deserialize, Serialize)]
+/// When a page counts as there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = WaitUntil)]
 pub enum LoadState {
     #[default]
     Load,

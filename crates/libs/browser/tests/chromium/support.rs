@@ -171,7 +171,10 @@ pub(crate) async fn click(tab: &Tab, selector: &str) -> ActionOutcome {
 /// What the page calls itself: tests write what happened into it.
 pub(crate) async fn title(tab: &Tab) -> String {
     let selector = "html".to_owned();
-    tab.act(Action::WaitForSelector { selector, state: agentd_browser::ElementState::Attached }).await.unwrap().title
+    tab.act(Action::WaitForSelector { selector, state: Some(agentd_browser::ElementState::Attached) })
+        .await
+        .unwrap()
+        .title
 }
 
 /// For what a page learns later than the action ends, by a message of a frame for example.

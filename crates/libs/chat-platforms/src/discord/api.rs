@@ -5,13 +5,12 @@ use agentd_base::Secret;
 use http::{Method, StatusCode};
 use serde_json::Value;
 
-use super::Discord;
+use super::client::{Discord, NAME};
 use super::details::Interaction;
 use crate::api::{ApiAnswer, ApiCall, base_url, call, join, wait_in};
 use crate::incoming_text::{name, reason, some_name};
 use crate::outgoing::{Account, SendError};
 
-pub(super) const NAME: &str = "Discord";
 const BASE_URL: &str = "https://discord.com/api/v10";
 const UNKNOWN_WEBHOOK: u64 = 10_015;
 const UNKNOWN_INTERACTION: u64 = 10_062;

@@ -3,7 +3,8 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{Discord, is_snowflake};
+use super::Discord;
+use super::details::is_snowflake;
 use crate::outgoing::SendError;
 
 /// Its text is the whole message; that of every other command begins with its name.

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
+use super::details::is_snowflake;
 use super::files::attachment;
-use super::is_snowflake;
 use super::kinds::KINDS;
 use crate::content::{Content, Quoted, mention_alone, named};
 use crate::incoming_text::{first_name, name, text as clean};

@@ -4,7 +4,6 @@ use agentd_base::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::is_snowflake;
 use crate::outgoing::Address;
 
 /// Stands in [`Address::details`]. Without `Debug`: it may hold a token.
@@ -30,6 +29,11 @@ pub(super) struct Interaction {
     pub(super) interaction_token: String,
     pub(super) application_id: String,
     pub(super) expires_at: Timestamp,
+}
+
+/// Numbers of Discord, in decimal.
+pub(super) fn is_snowflake(text: &str) -> bool {
+    (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn is_false(value: &bool) -> bool {

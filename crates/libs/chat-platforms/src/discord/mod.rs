@@ -14,6 +14,7 @@
 //! completion of options, edits and reactions.
 
 mod api;
+mod client;
 mod commands;
 mod contents;
 mod details;
@@ -28,60 +29,23 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub use client::{Discord, DiscordConfig};
 pub(crate) use kinds::KINDS;
 
 use std::sync::Arc;
 
-use agentd_base::{Clock, Secret, Timestamp};
-use agentd_net::GuardedClient;
+use agentd_base::{Secret, Timestamp};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use url::Url;
 
+use self::details::is_snowflake;
 use crate::connection::{Connection, Opening};
-use crate::files::{Files, IncomingFile};
+use crate::files::IncomingFile;
 use crate::message::FileSource;
 use crate::outgoing::{Account, Address, Outgoing, SendError, Sent};
 use crate::platform::{ChatPlatform, Platform};
 use crate::webhook::{Received, Rejection, WebhookRequest};
-
-/// What an application needs.
-#[derive(Debug, Clone, Default)]
-pub struct DiscordConfig {
-    /// Where the REST API is; `None`: `https://discord.com/api/v10`.
-    pub api_base_url: Option<Url>,
-    /// The application's number.
-    pub application_id: Option<String>,
-    /// The application's Ed25519 key in hexadecimal characters: verifies the requests of Discord.
-    pub public_key: Option<String>,
-    pub bot_token: Option<Secret>,
-}
-
-/// One application with its bot.
-#[derive(Debug)]
-pub struct Discord {
-    config: DiscordConfig,
-    client: GuardedClient,
-    clock: Clock,
-    /// `None` where it is not set, or is no key.
-    key: Option<verify::PublicKey>,
-    pub(crate) files: Files,
-}
-
-impl Discord {
-    /// `clock`: says whether an interaction still takes follow-ups.
-    #[must_use]
-    pub fn new(config: DiscordConfig, client: GuardedClient, clock: Clock) -> Self {
-        let key = config.public_key.as_deref().and_then(verify::key);
-        let files = Files::new(api::NAME, &client, config.api_base_url.as_ref());
-        Self { config, client, clock, key, files }
-    }
-}
-
-/// Numbers of Discord, in decimal.
-fn is_snowflake(text: &str) -> bool {
-    (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
-}
 
 impl ChatPlatform for Discord {
     fn platform(&self) -> Platform {

@@ -5,11 +5,11 @@ use std::time::Duration;
 use agentd_base::Timestamp;
 use serde_json::{Value, json};
 
+use super::Discord;
 use super::commands::{ASK, FILE};
-use super::details::{Details, Interaction};
+use super::details::{Details, Interaction, is_snowflake};
 use super::files::attachment;
 use super::send::BUTTON;
-use super::{Discord, is_snowflake};
 use crate::incoming_text::{button_data, first_name, id, name, text as clean};
 use crate::message::{Attachment, Chat, Decision, Incoming, IncomingMessage, Sender};
 use crate::outgoing::Address;

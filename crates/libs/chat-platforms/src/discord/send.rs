@@ -3,8 +3,8 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::details::Details;
-use super::{Discord, is_snowflake};
+use super::Discord;
+use super::details::{Details, is_snowflake};
 use crate::outgoing::{Address, Button, ButtonStyle, Outgoing, SendError, Sent};
 
 /// Suppresses previews of links.

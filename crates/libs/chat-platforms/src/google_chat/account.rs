@@ -1,29 +1,22 @@
 //! The service account, and the tokens that it gets
 //! (<https://developers.google.com/identity/protocols/oauth2/service-account>).
 
-use std::time::Duration;
-
 use agentd_base::{Secret, Timestamp};
-use http::Method;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::GoogleChat;
-use crate::access_token::{read_token, refusal};
-use crate::api::{ApiCall, call};
 use crate::jwt::SigningKey;
-use crate::outgoing::{Account, SendError};
 
 const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
 const SCOPE: &str = "https://www.googleapis.com/auth/chat.bot";
-const GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+pub(super) const GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const ASSERTION_SECONDS: i64 = 3600;
 
 /// What the key file holds.
 #[derive(Debug)]
 pub(super) struct ServiceAccount {
     pub(super) email: String,
-    token_url: Url,
+    pub(super) token_url: Url,
     key: SigningKey,
 }
 
@@ -49,7 +42,7 @@ impl ServiceAccount {
         })
     }
 
-    fn assertion(&self, now: Timestamp) -> Option<String> {
+    pub(super) fn assertion(&self, now: Timestamp) -> Option<String> {
         let issued_at = now.as_millis() / 1000;
         self.key.sign(&json!({
             "iss": self.email,
@@ -59,35 +52,5 @@ impl ServiceAccount {
             "iat": issued_at,
             "exp": issued_at.saturating_add(ASSERTION_SECONDS),
         }))
-    }
-}
-
-impl GoogleChat {
-    pub(super) async fn account(&self) -> Result<Account, SendError> {
-        // What is kept says nothing of credentials that were changed since.
-        self.fetch_token().await?;
-        let id = self.service_account()?.email.clone();
-        Ok(Account { id, name: String::new(), webhook_url: None, last_error: None })
-    }
-
-    pub(super) async fn fetch_token(&self) -> Result<(Secret, Duration), SendError> {
-        let account = self.service_account()?;
-        let assertion = account.assertion(self.clock.now()).ok_or_else(|| {
-            SendError::NotSetUp(
-                "the private key in channels.google_chat.service_account cannot sign; make a new one".to_owned(),
-            )
-        })?;
-        let url = self.token_url.as_ref().unwrap_or(&account.token_url).clone();
-        let request = ApiCall::new(Method::POST, url).form(&[("grant_type", GRANT), ("assertion", &assertion)]);
-        let answer = call(&self.client, "Google's token service", request).await?;
-        let token = if answer.status.is_success() { read_token(&answer.body) } else { None };
-        token.ok_or_else(|| {
-            let code = refusal(&answer.body);
-            SendError::Credentials(format!("Google gives no token for channels.google_chat.service_account{code}"))
-        })
-    }
-
-    pub(super) fn service_account(&self) -> Result<&ServiceAccount, SendError> {
-        self.account.as_ref().map_err(|problem| SendError::NotSetUp(problem.clone()))
     }
 }

@@ -9,6 +9,7 @@
 //! has none), and files of Google Drive, which take the person's own consent.
 
 mod account;
+mod client;
 mod event;
 mod files;
 mod kinds;
@@ -20,73 +21,19 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub use client::{GoogleChat, GoogleChatConfig};
 pub(crate) use kinds::KINDS;
 
-use agentd_base::{Clock, Secret, Timestamp};
-use agentd_net::GuardedClient;
+use agentd_base::{Secret, Timestamp};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use url::Url;
 
-use self::account::ServiceAccount;
-use self::verify::Audience;
-use crate::access_token::AccessToken;
-use crate::files::{Files, IncomingFile};
+use crate::files::IncomingFile;
 use crate::markup;
 use crate::message::FileSource;
 use crate::outgoing::{Account, Address, Outgoing, SendError, Sent};
 use crate::platform::{ChatPlatform, Platform};
 use crate::webhook::{Received, Rejection, WebhookRequest};
-
-const NAME: &str = "Google Chat";
-
-/// What one app takes.
-#[derive(Debug, Clone, Default)]
-pub struct GoogleChatConfig {
-    /// `None`: `https://chat.googleapis.com`.
-    pub api_base_url: Option<Url>,
-    /// Where access tokens come from. `None`: what the service account says.
-    pub token_url: Option<Url>,
-    /// Where the keys of requests are. `None`: where Google has them for this kind of audience.
-    pub keys_url: Option<Url>,
-    /// The project's number, or the address that the app is set to call.
-    pub audience: Option<String>,
-    /// The key file of a service account: JSON as text.
-    pub service_account: Option<Secret>,
-    /// The address that requests come to, which a Workspace add-on names.
-    pub endpoint: Option<String>,
-}
-
-/// One app in Google Chat.
-#[derive(Debug)]
-pub struct GoogleChat {
-    api_base_url: Option<Url>,
-    token_url: Option<Url>,
-    client: GuardedClient,
-    clock: Clock,
-    audience: Option<Audience>,
-    endpoint: Option<String>,
-    /// Or the sentence why there is none.
-    account: Result<ServiceAccount, String>,
-    token: AccessToken,
-    pub(crate) files: Files,
-}
-
-impl GoogleChat {
-    #[must_use]
-    pub fn new(config: GoogleChatConfig, client: GuardedClient, clock: Clock) -> Self {
-        let GoogleChatConfig { api_base_url, token_url, keys_url, audience, service_account, endpoint } = config;
-        let audience = audience.filter(|audience| !audience.is_empty());
-        let audience = audience.map(|audience| Audience::new(audience, endpoint.clone(), keys_url));
-        let account = match service_account.filter(|account| !account.is_empty()) {
-            Some(account) => ServiceAccount::read(&account),
-            None => Err("set channels.google_chat.service_account to send messages".to_owned()),
-        };
-        let files = Files::new(NAME, &client, api_base_url.as_ref());
-        let token = AccessToken::default();
-        Self { api_base_url, token_url, client, clock, audience, endpoint, account, token, files }
-    }
-}
 
 impl ChatPlatform for GoogleChat {
     fn platform(&self) -> Platform {

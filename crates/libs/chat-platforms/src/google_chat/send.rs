@@ -4,8 +4,9 @@ use agentd_base::Secret;
 use http::{Method, StatusCode};
 use serde_json::Value;
 
+use super::client::GoogleChat;
+use super::verify::NAME;
 use super::write::{self, name_after};
-use super::{GoogleChat, NAME};
 use crate::api::{ApiAnswer, ApiCall, base_url, join};
 use crate::incoming_text::{id, reason};
 use crate::outgoing::{Address, Outgoing, SendError, Sent};

@@ -4,16 +4,13 @@
 //! that Google signs for the address that is called. The account's name holds the number of the project, so an add-on of
 //! another project is refused.
 
-use agentd_base::Timestamp;
-use http::Method;
 use serde_json::Value;
 use url::Url;
 
-use super::{GoogleChat, NAME};
-use crate::jwt;
 use crate::keys::{KeyCache, KeyDocument};
-use crate::webhook::{Rejection, WebhookRequest};
+use crate::webhook::Rejection;
 
+pub(super) const NAME: &str = "Google Chat";
 /// The service account by which Chat calls apps.
 const CHAT: &str = "chat@system.gserviceaccount.com";
 const CHAT_CERTIFICATES: &str =
@@ -43,7 +40,7 @@ impl Audience {
         }
     }
 
-    fn keys(&self, issuer: &str) -> &KeyCache {
+    pub(super) fn keys(&self, issuer: &str) -> &KeyCache {
         match self {
             Self::Project { of_google, .. } if GOOGLE.contains(&issuer) => of_google,
             Self::Project { of_chat, .. } => of_chat,
@@ -51,7 +48,7 @@ impl Audience {
         }
     }
 
-    fn verify(&self, claims: &Value) -> Result<(), Rejection> {
+    pub(super) fn verify(&self, claims: &Value) -> Result<(), Rejection> {
         let is_of_google = claims["iss"].as_str().is_some_and(|issuer| GOOGLE.contains(&issuer));
         let is_account = |email: &str| is_of_google && claims["email"] == email && claims["email_verified"] == true;
         let is_add_on = || {
@@ -78,18 +75,5 @@ impl Audience {
             return Err(Rejection::Unverified("the token is made out to another audience"));
         }
         Ok(())
-    }
-}
-
-impl GoogleChat {
-    pub(super) async fn verify(&self, request: &WebhookRequest, now: Timestamp) -> Result<(), Rejection> {
-        let audience = self.audience.as_ref().ok_or(Rejection::NotSetUp)?;
-        if request.method != Method::POST {
-            return Err(Rejection::Unverified("only POST is taken"));
-        }
-        let token = jwt::bearer(request)?;
-        let keys = audience.keys(&jwt::claimed_issuer(token).unwrap_or_default());
-        let key = keys.find(&self.client, &jwt::key_id(token)?, now).await?;
-        audience.verify(&jwt::verify(token, &key.decoding, now)?)
     }
 }

@@ -6,12 +6,11 @@ use http::Method;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::Slack;
+use super::client::{NAME, Slack};
 use crate::api::{ApiAnswer, ApiCall, base_url, call, join};
 use crate::incoming_text::{id, name};
 use crate::outgoing::{Account, SendError};
 
-pub(super) const NAME: &str = "Slack";
 const BASE_URL: &str = "https://slack.com/api";
 
 impl Slack {

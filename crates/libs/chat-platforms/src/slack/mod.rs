@@ -15,6 +15,7 @@
 
 mod api;
 mod blocks;
+mod client;
 mod files;
 mod kinds;
 mod read;
@@ -27,56 +28,23 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub use client::{Slack, SlackConfig};
 pub(crate) use kinds::KINDS;
 
 use std::sync::Arc;
 
 use agentd_base::{Secret, Timestamp};
-use agentd_net::GuardedClient;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use http::header::CONTENT_TYPE;
-use parking_lot::Mutex;
 use serde_json::Value;
-use url::Url;
 
 use crate::connection::{Connection, Opening};
-use crate::files::{Files, IncomingFile};
+use crate::files::IncomingFile;
 use crate::message::FileSource;
 use crate::outgoing::{Account, Address, Outgoing, SendError, Sent};
 use crate::platform::{ChatPlatform, Platform};
 use crate::webhook::{Received, Rejection, WebhookRequest};
-
-/// What an app needs.
-#[derive(Debug, Clone, Default)]
-pub struct SlackConfig {
-    /// Where the Web API is; `None`: `https://slack.com/api`.
-    pub api_base_url: Option<Url>,
-    /// Signs the requests of Slack.
-    pub signing_secret: Option<Secret>,
-    /// Begins with `xoxb-`.
-    pub bot_token: Option<Secret>,
-    /// For Socket Mode; begins with `xapp-`.
-    pub app_token: Option<Secret>,
-}
-
-/// One app in one workspace.
-#[derive(Debug)]
-pub struct Slack {
-    config: SlackConfig,
-    client: GuardedClient,
-    /// Of `auth.test`, once it was asked. Events say it as well.
-    bot_user: Mutex<Option<String>>,
-    pub(crate) files: Files,
-}
-
-impl Slack {
-    #[must_use]
-    pub fn new(config: SlackConfig, client: GuardedClient) -> Self {
-        let files = Files::new(api::NAME, &client, config.api_base_url.as_ref());
-        Self { config, client, bot_user: Mutex::default(), files }
-    }
-}
 
 /// Interactive messages are a form with JSON in one of its fields, events are JSON.
 fn payload_of(request: &WebhookRequest) -> Result<Value, Rejection> {

@@ -3,6 +3,7 @@ use agentd_testing_chat_platforms::slack::{BOT_USER, Behaviour, FakeSlack};
 use http::HeaderValue;
 use proptest::prelude::*;
 use serde_json::json;
+use url::Url;
 
 use super::*;
 use crate::api::ApiAnswer;

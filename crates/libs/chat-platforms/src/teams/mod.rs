@@ -10,6 +10,7 @@
 //! Deliberately absent: other channels of the Bot Framework, invokes (their answers are of another kind), and message
 //! extensions.
 
+mod client;
 mod contents;
 mod files;
 mod html;
@@ -22,70 +23,19 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub use client::{Teams, TeamsConfig};
 pub(crate) use kinds::KINDS;
 
-use agentd_base::{Clock, Secret, Timestamp};
-use agentd_net::GuardedClient;
+use agentd_base::{Secret, Timestamp};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use url::Url;
 
-use crate::access_token::AccessToken;
-use crate::files::{Files, IncomingFile};
-use crate::keys::{KeyCache, KeyDocument};
+use crate::files::IncomingFile;
 use crate::markup;
 use crate::message::FileSource;
 use crate::outgoing::{Account, Address, Outgoing, SendError, Sent};
 use crate::platform::{ChatPlatform, Platform};
 use crate::webhook::{Received, Rejection, WebhookRequest};
-
-const NAME: &str = "Teams";
-const KEYS: &str = "https://login.botframework.com/v1/.well-known/openidconfiguration";
-
-/// What one bot takes.
-#[derive(Debug, Clone, Default)]
-pub struct TeamsConfig {
-    /// `None`: the service address of each request, and `https://smba.trafficmanager.net/teams/` for what answers none.
-    pub api_base_url: Option<Url>,
-    /// Where tokens come from. `None`: `https://login.microsoftonline.com`.
-    pub login_base_url: Option<Url>,
-    /// The OpenID document. `None`: that of the Bot Framework.
-    pub keys_url: Option<Url>,
-    /// The bot's id.
-    pub app_id: Option<String>,
-    /// Sends.
-    pub app_password: Option<Secret>,
-    /// The one tenant that may write, and that the bot is registered in. `None`: any, and a bot of many tenants.
-    pub tenant_id: Option<String>,
-}
-
-/// One bot in Teams.
-#[derive(Debug)]
-pub struct Teams {
-    config: TeamsConfig,
-    client: GuardedClient,
-    replies: GuardedClient,
-    clock: Clock,
-    keys: KeyCache,
-    token: AccessToken,
-    pub(crate) files: Files,
-}
-
-impl Teams {
-    /// `client` reaches what the owner set and the platform's own addresses; `replies` reaches the service addresses of
-    /// requests and what documents name, and is to be one for what others steer.
-    #[must_use]
-    pub fn new(config: TeamsConfig, client: GuardedClient, replies: GuardedClient, clock: Clock) -> Self {
-        let keys = KeyCache::new(NAME, KeyDocument::OpenId(replies.clone()), config.keys_url.clone(), KEYS);
-        let files = Files::new(NAME, &client, config.api_base_url.as_ref());
-        Self { config, client, replies, clock, keys, token: AccessToken::default(), files }
-    }
-
-    /// The app's id, where it is set.
-    fn app_id(&self) -> Option<&str> {
-        self.config.app_id.as_deref().filter(|id| !id.is_empty())
-    }
-}
 
 impl ChatPlatform for Teams {
     fn platform(&self) -> Platform {

@@ -8,8 +8,8 @@ use http::{Method, StatusCode};
 use serde_json::Value;
 use url::Url;
 
+use super::client::{NAME, Teams};
 use super::write::{self, is_segment};
-use super::{NAME, Teams};
 use crate::access_token::{read_token, refusal};
 use crate::api::{ApiAnswer, ApiCall, base_url, call, join};
 use crate::incoming_text::{id, reason};

@@ -7,20 +7,14 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use url::Url;
 
-use super::Telegram;
+use super::client::{NAME, Telegram};
 use crate::api::{ApiCall, base_url, call, join, wait_in};
 use crate::incoming_text::{name, reason, some_name};
-use crate::message::Incoming;
 use crate::outgoing::{Account, SendError};
 
-pub(super) const NAME: &str = "Telegram";
 const BASE_URL: &str = "https://api.telegram.org";
 /// What is asked for: everything that [`Telegram::read`] reads.
-const UPDATES: [&str; 2] = ["message", "callback_query"];
-/// How long Telegram holds a poll open.
-const POLL_SECONDS: u64 = 25;
-/// So many updates stay below the most that is read of an answer, whatever is in them.
-const POLL_LIMIT: u64 = 10;
+pub(super) const UPDATES: [&str; 2] = ["message", "callback_query"];
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(15);
 /// For what a message must not wait for.
 pub(super) const SHORT_TIME_LIMIT: Duration = Duration::from_secs(3);
@@ -109,26 +103,6 @@ impl Telegram {
     pub(super) async fn delete_webhook(&self) -> Result<(), SendError> {
         self.call("deleteWebhook", &json!({"drop_pending_updates": false}), TIME_LIMIT).await?;
         Ok(())
-    }
-
-    /// Waits up to 25 seconds for updates from `offset` on (0: those not taken yet), and answers with what came and
-    /// with the next offset. Asking with that one is what takes these: store them first.
-    ///
-    /// # Errors
-    /// As [`ChatPlatform::send`](crate::ChatPlatform::send); `Refused` while a webhook is registered.
-    pub(super) async fn poll(&self, offset: i64) -> Result<(Vec<Incoming>, i64), SendError> {
-        self.learn_username().await;
-        let body = json!({
-            "offset": offset,
-            "limit": POLL_LIMIT,
-            "timeout": POLL_SECONDS,
-            "allowed_updates": UPDATES,
-        });
-        let updates = self.call("getUpdates", &body, TIME_LIMIT + Duration::from_secs(POLL_SECONDS)).await?;
-        let updates = updates.as_array().map(Vec::as_slice).unwrap_or_default();
-        let last = updates.iter().filter_map(|update| update["update_id"].as_i64()).max();
-        let next = last.map_or(offset, |last| offset.max(last.saturating_add(1)));
-        Ok((updates.iter().flat_map(|update| self.read(update).incoming).collect(), next))
     }
 }
 

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
+use super::Telegram;
 use super::files::source;
 use super::kinds::KINDS;
 use super::text::{rich_text, text_of};
-use super::{Telegram, read};
 use crate::content::{Content, Quoted, named};
 use crate::incoming_text::{first_name, name, some_name};
 use crate::kinds::{Handling, OTHER};
@@ -22,6 +22,12 @@ const FILES: [(&str, &str); 8] = [
     ("video_note", "Video message"),
     ("voice", "Voice message"),
 ];
+
+/// Whether a message is there that is answered. In a topic, what is in answer to nothing is in answer to the beginning
+/// of the topic.
+pub(super) fn is_answered_message(answered: &Value) -> bool {
+    answered.is_object() && answered["forum_topic_created"].is_null()
+}
 
 /// Contents that are no text, in words.
 pub(super) fn named_contents(message: &Value) -> Vec<String> {
@@ -92,7 +98,7 @@ impl Telegram {
         let shown = |of: &Value| if chosen.is_empty() { described(of) } else { chosen.to_owned() };
         let answered = &message["reply_to_message"];
         let external = &message["external_reply"];
-        if read::is_answered_message(answered) {
+        if is_answered_message(answered) {
             let is_own = self.bot_id.is_some() && answered["from"]["id"].as_i64() == self.bot_id;
             let how = if is_own { Quoted::AnsweredAgent } else { Quoted::Answered };
             content.quote(how, &author(answered), &shown(answered));

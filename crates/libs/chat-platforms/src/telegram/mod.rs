@@ -12,6 +12,7 @@
 //! Deliberately absent: inline mode, payments, edits, reactions and posts of channels.
 
 mod api;
+mod client;
 mod connect;
 mod contents;
 mod files;
@@ -24,57 +25,25 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub use client::{Telegram, TelegramConfig};
 pub(crate) use kinds::KINDS;
 
 use std::sync::Arc;
 
 use agentd_base::{Secret, Timestamp};
-use agentd_net::GuardedClient;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use parking_lot::Mutex;
 use serde_json::Value;
 use url::Url;
 
 use crate::connection::{Connection, Opening};
-use crate::files::{Files, IncomingFile};
+use crate::files::IncomingFile;
 use crate::message::FileSource;
 use crate::outgoing::{Account, Address, Outgoing, SendError, Sent};
 use crate::platform::{ChatPlatform, Platform};
 use crate::webhook::{Received, Rejection, WebhookRequest, is_secret};
 
-/// What a bot needs.
-#[derive(Debug, Clone, Default)]
-pub struct TelegramConfig {
-    /// Where the Bot API is; `None`: `https://api.telegram.org`.
-    pub api_base_url: Option<Url>,
-    /// Of @BotFather: the bot's number, a colon, and a secret.
-    pub bot_token: Option<Secret>,
-    /// What Telegram says with each webhook request.
-    pub secret_token: Option<Secret>,
-}
-
-/// One bot.
-#[derive(Debug)]
-pub struct Telegram {
-    config: TelegramConfig,
-    client: GuardedClient,
-    /// The number before the colon of the token.
-    bot_id: Option<i64>,
-    /// Of `getMe`, once it was asked; it does not change while the daemon runs.
-    username: Mutex<Option<String>>,
-    pub(crate) files: Files,
-}
-
 impl Telegram {
-    #[must_use]
-    pub fn new(config: TelegramConfig, client: GuardedClient) -> Self {
-        let token = config.bot_token.as_ref().map(Secret::expose);
-        let bot_id = token.and_then(|token| token.split_once(':')?.0.parse().ok());
-        let files = Files::new(api::NAME, &client, config.api_base_url.as_ref());
-        Self { config, client, bot_id, username: Mutex::default(), files }
-    }
-
     /// Whether the request says the secret token.
     fn verify(&self, request: &WebhookRequest) -> Result<(), Rejection> {
         let secret = self.config.secret_token.as_ref().filter(|secret| !secret.is_empty());

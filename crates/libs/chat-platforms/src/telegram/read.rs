@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use super::Telegram;
 use super::contents::{
-    attachments_of, described, named_contents, origin, person_name, unreadable, unreadable_contents,
+    attachments_of, described, is_answered_message, named_contents, origin, person_name, unreadable,
+    unreadable_contents,
 };
 use super::text::written;
 use crate::content::{Content, Parts, Quoted, mention_alone, named};
@@ -18,12 +19,6 @@ use crate::webhook::{Received, WebhookAnswer};
 pub(super) fn mentions_somebody(update: &Value) -> bool {
     let entities = written(&update["message"]).1;
     entities.iter().any(|entity| matches!(entity["type"].as_str(), Some("mention" | "bot_command")))
-}
-
-/// Whether a message is there that is answered. In a topic, what is in answer to nothing is in answer to the beginning
-/// of the topic.
-pub(super) fn is_answered_message(answered: &Value) -> bool {
-    answered.is_object() && answered["forum_topic_created"].is_null()
 }
 
 impl Telegram {

@@ -10,6 +10,7 @@
 //! other states of delivery than failure, and a window against replays: the platform sends a message again for days,
 //! with the time at which it was written, so the caller knows repeated messages by their ids.
 
+mod client;
 mod contents;
 mod files;
 mod kinds;
@@ -21,52 +22,20 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub use client::{Whatsapp, WhatsappConfig};
 pub(crate) use kinds::KINDS;
 
 use agentd_base::{Secret, Timestamp};
-use agentd_net::GuardedClient;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::Method;
-use url::Url;
 
-use crate::files::{Files, IncomingFile};
+use crate::files::IncomingFile;
 use crate::markup;
 use crate::message::FileSource;
 use crate::outgoing::{Account, Address, Outgoing, SendError, Sent};
 use crate::platform::{ChatPlatform, Platform};
 use crate::webhook::{Received, Rejection, WebhookRequest};
-
-/// What one number takes.
-#[derive(Debug, Clone, Default)]
-pub struct WhatsappConfig {
-    /// `None`: `https://graph.facebook.com/v23.0`.
-    pub api_base_url: Option<Url>,
-    /// Signs requests.
-    pub app_secret: Option<Secret>,
-    /// Said in the handshake.
-    pub verify_token: Option<Secret>,
-    /// Sends.
-    pub access_token: Option<Secret>,
-    /// The number's id at the platform, which is not the number.
-    pub phone_number_id: Option<String>,
-}
-
-/// One number of WhatsApp.
-#[derive(Debug)]
-pub struct Whatsapp {
-    config: WhatsappConfig,
-    client: GuardedClient,
-    pub(crate) files: Files,
-}
-
-impl Whatsapp {
-    #[must_use]
-    pub fn new(config: WhatsappConfig, client: GuardedClient) -> Self {
-        let files = Files::new(send::NAME, &client, config.api_base_url.as_ref());
-        Self { config, client, files }
-    }
-}
 
 impl ChatPlatform for Whatsapp {
     fn platform(&self) -> Platform {

@@ -4,12 +4,12 @@ use agentd_base::Secret;
 use http::{Method, StatusCode};
 use serde_json::Value;
 
-use super::{Whatsapp, write};
+use super::client::{NAME, Whatsapp};
+use super::write;
 use crate::api::{ApiAnswer, ApiCall, base_url, call, join};
 use crate::incoming_text::{id, name, reason};
 use crate::outgoing::{Account, Address, Outgoing, SendError, Sent};
 
-pub(super) const NAME: &str = "WhatsApp";
 const BASE: &str = "https://graph.facebook.com/v23.0";
 
 impl Whatsapp {

@@ -7,7 +7,7 @@ mod recording;
 use agentd_base::Timestamp;
 use agentd_engine::agents::AgentId;
 
-pub use action::{ActionFields, ActionName};
+pub use action::{ActionName, BrowserAction};
 pub(super) use profile::ProfileChange;
 pub use recording::{KeptStep, RecordingId, RecordingState, RecordingSummary};
 pub(super) use recording::{MAX_RECORDINGS, RecordingHeader};

@@ -3,10 +3,7 @@
 use agentd_base::{Timestamp, typed_id};
 use agentd_browser::RecordedStep;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 use utoipa::ToSchema;
-
-use super::ActionFields;
 
 typed_id!(
     /// `rec_` and a time-ordered id.
@@ -97,29 +94,5 @@ impl RecordingSummary {
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.action_count >= MAX_STEPS || self.size_bytes >= MAX_BYTES
-    }
-}
-
-impl ActionFields {
-    /// The parameters that were given, as a recording keeps them.
-    #[must_use]
-    pub fn given(&self) -> Map<String, Value> {
-        let mut given = serde_json::to_value(self).unwrap_or_default();
-        given
-            .as_object_mut()
-            .map(std::mem::take)
-            .unwrap_or_default()
-            .into_iter()
-            .filter(|(_, value)| !value.is_null())
-            .collect()
-    }
-
-    /// From what a recording keeps, with the secrets put in.
-    ///
-    /// # Errors
-    /// There is no such action, or a parameter has another form.
-    pub fn of_step(step: &RecordedStep, mut parameters: Map<String, Value>) -> Result<Self, serde_json::Error> {
-        parameters.insert("action".to_owned(), step.action.clone().into());
-        serde_json::from_value(parameters.into())
     }
 }

@@ -1,18 +1,21 @@
 //! Acting on a page.
 
-use std::borrow::Cow;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use agentd_base::Problems;
 use agentd_browser::{Action, ActionOutcome, ActionRequest, Snapshot, Tab};
 use agentd_net::{NetError, Trust};
+use tempfile::TempDir;
 use url::Url;
 
-use super::uploads::LentFile;
 use super::{Browser, Session};
 use crate::browser::error::BrowserError;
-use crate::browser::model::{ActionFields, ActionName, Actor};
+use crate::browser::model::{Actor, BrowserAction};
+
+/// Maximum size of a file that a page is given.
+const MAX_FILE_BYTES: u64 = 100 << 20;
 
 /// An action that was done.
 #[derive(Debug)]
@@ -24,22 +27,32 @@ pub struct Acted {
     pub restarted: bool,
 }
 
+/// A copy of a file, which nobody else can change any more; gone when this is dropped.
+#[derive(Debug)]
+pub(super) struct LentFile {
+    path: PathBuf,
+    _folder: TempDir,
+}
+
 impl Browser {
     /// Does one thing in a tab, when those that came before are done.
     ///
     /// # Errors
-    /// Parameters are missing, the address may not be reached, or what was missing on the page.
-    pub async fn act(&self, actor: &Actor, fields: &ActionFields) -> Result<Acted, BrowserError> {
-        let fields = &with_owner_of_file(actor, fields);
-        let (request, _lent) = self.request(actor, fields).await?;
+    /// The address may not be reached, or what was missing on the page.
+    pub async fn act(&self, actor: &Actor, mut action: BrowserAction) -> Result<Acted, BrowserError> {
+        if let (Actor::Agent(id), Action::UploadFile { .. }) = (actor, &action.action) {
+            // An agent gives files of its own workspace; a recording says whose, so that a replay finds them.
+            action.agent_id = Some(id.to_string());
+        }
+        let (request, _lent) = self.request(actor, &action).await?;
         let session = self.session().await?;
-        let tab = session.tab_of(actor, fields.tab_id.as_deref()).await?;
+        let tab = session.tab_of(actor, action.tab_id.as_deref()).await?;
         session.acts(actor);
         let refused = session.refusals.count();
-        let done = self.act_in(&session, &tab, fields, request).await;
+        let done = self.0.recordings.act(session.context(), &tab, &action, request).await;
         session.used(self.now());
         session.acts(actor);
-        let outcome = explained(&session, refused, fields, done)?;
+        let outcome = explained(&session, refused, &action.action, done)?;
         Ok(Acted {
             snapshot: self.snapshot_after(&session, &tab).await,
             restarted: self.0.is_restarted.swap(false, Ordering::Relaxed),
@@ -51,26 +64,46 @@ impl Browser {
     pub(super) async fn request(
         &self,
         actor: &Actor,
-        fields: &ActionFields,
+        action: &BrowserAction,
     ) -> Result<(ActionRequest, Option<LentFile>), BrowserError> {
-        let mut request = fields.request().map_err(|problems| BrowserError::Invalid { problems })?;
-        check_selectors(actor, fields)?;
-        self.check_address(fields)?;
-        let lent = self.lend_file(actor, fields).await?;
-        if let (Some(lent), Action::UploadFile { path, .. }) = (&lent, &mut request.action) {
-            path.clone_from(&lent.path);
-        }
+        let mut request = ActionRequest { action: action.action.clone(), timeout_ms: action.timeout_ms };
+        check_selectors(actor, &mut request.action)?;
+        let lent = match &mut request.action {
+            Action::Goto { url, .. } => {
+                self.check_address(url)?;
+                None
+            }
+            Action::UploadFile { path, .. } => {
+                let lent = self.lend_file(&path.to_string_lossy(), action.agent_id.as_deref()).await?;
+                path.clone_from(&lent.path);
+                Some(lent)
+            }
+            _ => None,
+        };
         Ok((request, lent))
     }
 
     /// Where the address itself says that it may not be reached, nothing is sent.
-    fn check_address(&self, fields: &ActionFields) -> Result<(), BrowserError> {
-        let goes_to = fields.url.as_deref().filter(|_| fields.action == ActionName::Goto);
-        let url = goes_to.and_then(|url| Url::parse(url).ok()).filter(|url| matches!(url.scheme(), "http" | "https"));
-        match url {
+    fn check_address(&self, url: &str) -> Result<(), BrowserError> {
+        match Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https")) {
             Some(url) => self.0.policy.current().check_url(&url, Trust::Steered).map_err(BrowserError::Refused),
             None => Ok(()),
         }
+    }
+
+    /// Copies a file of an agent's workspace, or of the folder of downloads, and of nowhere else.
+    async fn lend_file(&self, named: &str, agent: Option<&str>) -> Result<LentFile, BrowserError> {
+        let source = match agent {
+            Some(agent) => {
+                let agent = self.0.agents.get(agent).await?;
+                self.0.agents.workspace(&agent)?
+            }
+            None => self.0.downloads.folder()?,
+        };
+        let folder = tempfile::tempdir().map_err(BrowserError::Folder)?;
+        let copied = self.0.tools.copy_file(&source, named, folder.path(), MAX_FILE_BYTES).await;
+        let path = copied.map_err(|error| BrowserError::File(error.to_string()))?;
+        Ok(LentFile { path, _folder: folder })
     }
 
     async fn snapshot_after(&self, session: &Session, tab: &Tab) -> Option<Snapshot> {
@@ -85,24 +118,14 @@ impl Browser {
 }
 
 /// What was at a point when an agent asked, or when somebody approved it, may be something else by now.
-fn check_selectors(actor: &Actor, fields: &ActionFields) -> Result<(), BrowserError> {
+fn check_selectors(actor: &Actor, action: &mut Action) -> Result<(), BrowserError> {
     let mut problems = Problems::new();
-    for (name, selector) in [("selector", &fields.selector), ("source", &fields.source), ("target", &fields.target)] {
-        let is_point = selector.as_deref().is_some_and(agentd_browser::is_point);
+    for (parameter, selector) in action.selectors_mut() {
+        let is_point = agentd_browser::is_point(selector);
         let message = "a point is for people who see the page: name the element, as `@3` of the last snapshot";
-        problems.require(!is_point || !matches!(actor, Actor::Agent(_)), name, message);
+        problems.require(!is_point || !matches!(actor, Actor::Agent(_)), parameter, message);
     }
-    problems.into_result().map_err(|problems| BrowserError::Invalid { problems })
-}
-
-/// A recording says whose file an agent gave a page, so that it is found again.
-fn with_owner_of_file<'f>(actor: &Actor, fields: &'f ActionFields) -> Cow<'f, ActionFields> {
-    match actor {
-        Actor::Agent(id) if fields.action == ActionName::UploadFile => {
-            Cow::Owned(ActionFields { agent_id: Some(id.to_string()), ..fields.clone() })
-        }
-        Actor::Agent(_) | Actor::Owner => Cow::Borrowed(fields),
-    }
+    Ok(problems.into_result()?)
 }
 
 /// Turns a navigation that ended at a server which the proxy refused or could not reach into an error, whatever
@@ -110,11 +133,11 @@ fn with_owner_of_file<'f>(actor: &Actor, fields: &'f ActionFields) -> Cow<'f, Ac
 pub(super) fn explained(
     session: &Session,
     refused: u64,
-    fields: &ActionFields,
+    action: &Action,
     done: Result<ActionOutcome, agentd_browser::BrowserError>,
 ) -> Result<ActionOutcome, BrowserError> {
     let url = match &done {
-        Ok(outcome) if outcome.navigated || fields.action == ActionName::Goto => &outcome.url,
+        Ok(outcome) if outcome.navigated || matches!(action, Action::Goto { .. }) => &outcome.url,
         Err(agentd_browser::BrowserError::Navigation { failed_url, .. }) => failed_url,
         Ok(_) | Err(_) => return Ok(done?),
     };

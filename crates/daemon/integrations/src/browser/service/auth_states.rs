@@ -36,7 +36,7 @@ impl Browser {
     ) -> Result<(AuthState, Vec<LeftOut>), BrowserError> {
         let mut problems = Problems::new();
         problems.require(AuthState::is_name(&name), "name", AuthState::NAME_RULE);
-        problems.into_result().map_err(|problems| BrowserError::Invalid { problems })?;
+        problems.into_result()?;
         let SavedState { state, left_out } = match given {
             Some(state) => SavedState { state, left_out: Vec::new() },
             None => self.running()?.context().storage_state().await?,

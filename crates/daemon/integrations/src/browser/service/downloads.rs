@@ -1,22 +1,25 @@
 //! Files that pages sent: kept in the folder of downloads, or moved into the workspace of the agent that acted.
 
-use std::collections::HashMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_browser::{Download, DownloadState};
-use agentd_engine::agents::AgentId;
+use agentd_core::runtime::DataDir;
+use agentd_engine::agents::{AgentId, Agents};
+use agentd_engine::tools::Tools;
 use agentd_engine::workspaces::DOWNLOADS;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::io::AsyncReadExt;
 
-use super::{Browser, Session};
+use super::session::Session;
+use crate::browser::error::BrowserError;
 use crate::browser::model::Actor;
 
 /// In the folder of recordings.
-pub(super) const FOLDER: &str = "downloads";
+const FOLDER: &str = "downloads";
 /// Of sessions that are closed.
 const KEPT: usize = 100;
 const PIECE_BYTES: usize = 1 << 20;
@@ -35,63 +38,42 @@ pub struct KeptDownload {
     pub agent: Option<AgentId>,
 }
 
-/// Who downloads belong to, and what became of those of agents.
-#[derive(Debug, Default)]
-pub(super) struct Handed {
-    /// Who acted last.
-    actor: Actor,
-    owners: HashMap<String, Actor>,
-    /// A path in the workspace, or why it is not there.
-    moved: HashMap<String, Result<String, String>>,
+/// The folder of downloads, and the files of sessions that were closed.
+pub(super) struct Downloads {
+    agents: Agents,
+    tools: Tools,
+    data_dir: Arc<DataDir>,
+    /// Of sessions that are closed.
+    past: Mutex<Vec<KeptDownload>>,
 }
 
-impl Session {
-    /// From now on, downloads are those of this actor.
-    pub(super) fn acts(&self, actor: &Actor) {
-        let listed = self.context().downloads();
-        let mut handed = self.handed.lock();
-        attribute(&mut handed, &listed);
-        handed.actor = actor.clone();
+impl Downloads {
+    pub(super) fn new(agents: Agents, tools: Tools, data_dir: Arc<DataDir>) -> Self {
+        Self { agents, tools, data_dir, past: Mutex::default() }
     }
 
-    /// Of one that nobody has seen yet: who acted last.
-    fn owner_of(&self, download: &Download) -> Actor {
-        let mut handed = self.handed.lock();
-        let actor = handed.actor.clone();
-        handed.owners.entry(download.id.clone()).or_insert(actor).clone()
+    /// The folder of what no agent asked for, which is created if there is none.
+    pub(super) fn folder(&self) -> Result<PathBuf, BrowserError> {
+        let folder = self.data_dir.recordings().join(FOLDER);
+        self.data_dir.make_folder(&folder).map_err(BrowserError::Folder)?;
+        Ok(folder)
     }
-}
 
-fn attribute(handed: &mut Handed, listed: &[Download]) {
-    for download in listed {
-        if !handed.owners.contains_key(&download.id) {
-            handed.owners.insert(download.id.clone(), handed.actor.clone());
-        }
-    }
-    let is_listed = |id: &String| listed.iter().any(|download| download.id == *id);
-    handed.owners.retain(|id, _| is_listed(id));
-    handed.moved.retain(|id, _| is_listed(id));
-}
-
-impl Browser {
-    /// The newest first: those of this session, and the last ones of those before.
-    #[must_use]
-    pub fn downloads(&self) -> Vec<KeptDownload> {
-        let session = self.0.current.lock().clone();
-        let now = session.map(|session| self.kept(&session)).unwrap_or_default();
-        let past = self.0.past_downloads.lock();
+    /// The newest first: those of the session, and the last ones of those before.
+    pub(super) fn list(&self, session: Option<&Session>) -> Vec<KeptDownload> {
+        let now = session.map(|session| self.kept(session)).unwrap_or_default();
+        let past = self.past.lock();
         now.into_iter().rev().chain(past.iter().rev().cloned()).collect()
     }
 
     fn kept(&self, session: &Session) -> Vec<KeptDownload> {
-        let root = self.0.context.data_dir.root();
+        let root = self.data_dir.root();
         let kept = |mut download: Download| {
             let agent = match session.owner_of(&download) {
                 Actor::Agent(agent) => Some(agent),
                 Actor::Owner => None,
             };
-            let moved = session.handed.lock().moved.get(&download.id).cloned();
-            let path = match moved {
+            let path = match session.moved(&download) {
                 Some(Ok(path)) => Some(path),
                 Some(Err(error)) => {
                     (download.state, download.error) = (DownloadState::Failed, Some(error));
@@ -114,8 +96,8 @@ impl Browser {
         session.context().downloads().into_iter().map(kept).collect()
     }
 
-    /// What ended sessions sent is still listed.
-    pub(super) fn keep_downloads(&self, session: &Session) {
+    /// Keeps the list of a session that has ended.
+    pub(super) fn keep(&self, session: &Session) {
         let mut ended = self.kept(session);
         for kept in &mut ended {
             if kept.download.state == DownloadState::Running {
@@ -123,40 +105,38 @@ impl Browser {
                 kept.download.error = Some("the browser was closed".to_owned());
             }
         }
-        let mut past = self.0.past_downloads.lock();
+        let mut past = self.past.lock();
         past.extend(ended);
         let excess = past.len().saturating_sub(KEPT);
         past.drain(..excess);
     }
 
     /// Moves what agents downloaded into their workspaces, until the session is over.
-    pub(super) async fn hand_over_downloads(self, session: Arc<Session>) {
-        let over = session.over.clone();
+    pub(super) async fn hand_over(&self, session: &Session) {
         let work = async {
             loop {
                 let is_new = |download: &Download| {
                     download.state == DownloadState::Done
-                        && !session.handed.lock().moved.contains_key(&download.id)
+                        && session.moved(download).is_none()
                         && matches!(session.owner_of(download), Actor::Agent(_))
                 };
                 // Without one within its time, it waits again.
                 let Ok(download) = session.context().wait_for_download(LONG, is_new).await else { continue };
                 let Actor::Agent(agent) = session.owner_of(&download) else { continue };
-                let moved = self.hand_over(&download, &agent).await;
-                session.handed.lock().moved.insert(download.id, moved);
+                session.note_moved(&download, self.move_file(&download, &agent).await);
             }
         };
         tokio::select! {
-            () = over.cancelled() => {}
+            () = session.over.cancelled() => {}
             () = work => {}
         }
     }
 
     /// Moves a file into a workspace, and answers its path there.
-    async fn hand_over(&self, download: &Download, agent: &AgentId) -> Result<String, String> {
+    async fn move_file(&self, download: &Download, agent: &AgentId) -> Result<String, String> {
         let Some(source) = &download.path else { return Err("the file is not there".to_owned()) };
-        let agent = self.0.agents.get(agent.as_str()).await.map_err(|error| error.to_string())?;
-        let workspace = self.0.agents.workspace(&agent).map_err(|error| error.to_string())?;
+        let agent = self.agents.get(agent.as_str()).await.map_err(|error| error.to_string())?;
+        let workspace = self.agents.workspace(&agent).map_err(|error| error.to_string())?;
         let path = self.free_name(&workspace, &download.name).await?;
         self.copy_into(source, &workspace, &path, &download.id).await?;
         if let Err(error) = tokio::fs::remove_file(source).await {
@@ -173,7 +153,7 @@ impl Browser {
         for number in 1..=MOST_NAMES {
             let name = if number == 1 { name.to_owned() } else { format!("{stem} ({number}){extension}") };
             let path = format!("{DOWNLOADS}/{name}");
-            let is_taken = self.0.tools.has_file(workspace, &path).await;
+            let is_taken = self.tools.has_file(workspace, &path).await;
             if !is_taken.map_err(|error| error.to_string())? {
                 return Ok(path);
             }
@@ -184,7 +164,7 @@ impl Browser {
     async fn copy_into(&self, source: &Path, workspace: &Path, path: &str, id: &str) -> Result<(), String> {
         let failed = |error: io::Error| error.to_string();
         let mut reader = tokio::fs::File::open(source).await.map_err(failed)?;
-        let created = self.0.tools.create_file(workspace, path, id).await;
+        let created = self.tools.create_file(workspace, path, id).await;
         let mut file = created.map_err(|error| error.to_string())?;
         loop {
             let mut piece = Vec::with_capacity(PIECE_BYTES);

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use agentd_base::{FieldProblem, Problems};
-use agentd_browser::{Emulation, Environment, Mock, NetworkRequest, Profile, RequestFilter};
+use agentd_browser::{Emulation, Mock, NetworkRequest, Profile, RequestFilter};
 use serde_json::Value;
 
 use super::Browser;
@@ -13,10 +13,6 @@ use crate::browser::error::BrowserError;
 use crate::browser::model::ProfileChange;
 
 impl Browser {
-    pub(super) fn environment(&self) -> Arc<Environment> {
-        Arc::clone(&self.0.environment.lock())
-    }
-
     /// The last ones that fit, in the order of their sending.
     #[must_use]
     pub fn requests(&self, filter: &RequestFilter) -> Vec<NetworkRequest> {
@@ -104,7 +100,7 @@ impl Browser {
         let before = environment.profile();
         let mut problems = Problems::new();
         let profile = change.apply(&before, &mut problems);
-        problems.into_result().map_err(|problems| BrowserError::Invalid { problems })?;
+        problems.into_result()?;
         environment.set_profile(profile.clone());
         if let Err(error) = self.apply_environment().await {
             environment.set_profile(before);

@@ -1,11 +1,12 @@
-//! Looking at the browser and its pages.
+//! Looking at the browser and its pages. Watching is no use of the browser: a page that is left open keeps none.
 
 use std::time::Duration;
 
-use agentd_browser::{Area, ImageFormat, Snapshot};
+use agentd_browser::{Area, ImageFormat, Pace, Snapshot, Viewer};
 use agentd_page_text::ReadablePage;
 
 use super::Browser;
+use super::permits::ViewerPermit;
 use crate::browser::error::BrowserError;
 use crate::browser::model::Actor;
 
@@ -67,5 +68,33 @@ impl Browser {
     pub async fn readable_text(&self, actor: &Actor, tab_id: Option<&str>) -> Result<ReadablePage, BrowserError> {
         let tab = self.running()?.tab_of(actor, tab_id).await?;
         Ok(tab.readable_text().await?)
+    }
+
+    /// Acquires a viewer permit; clients that may only read share a part of them.
+    ///
+    /// # Errors
+    /// `TooManyViewers` if none is free.
+    pub fn viewer_permit(&self, is_read_only: bool) -> Result<ViewerPermit, BrowserError> {
+        self.0.permits.viewer(is_read_only)
+    }
+
+    /// A viewer of the active tab; waits for a browser where there is none.
+    pub async fn viewer(&self) -> Viewer {
+        let mut starts = self.0.starts.subscribe();
+        loop {
+            if let Some(session) = self.live() {
+                return session.context().watch(self.stream_pace());
+            }
+            // The sender is a part of this.
+            let _ = starts.changed().await;
+        }
+    }
+
+    /// As the settings have it now.
+    #[must_use]
+    pub fn stream_pace(&self) -> Pace {
+        let settings = self.settings();
+        let small = |number: u32| u8::try_from(number).unwrap_or(u8::MAX);
+        Pace { frames_per_second: small(settings.stream_fps), quality: small(settings.stream_quality) }
     }
 }

@@ -6,16 +6,14 @@ mod cookies;
 mod downloads;
 mod environment;
 mod look;
+mod permits;
 mod recording;
 mod recording_video;
 mod recordings;
-mod refusals;
 mod replay;
 mod screen_recording;
 mod session;
 mod tabs;
-mod uploads;
-mod viewers;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_browser::Environment;
+use agentd_browser::{BrowserOptions, Environment};
 use agentd_core::runtime::AppContext;
 use agentd_core::settings::Settings;
 use agentd_engine::agents::Agents;
@@ -31,22 +29,25 @@ use agentd_engine::tools::Tools;
 use agentd_net::PolicyHandle;
 use agentd_process::Spawner;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
 
 use super::error::BrowserError;
 use super::files::RecordingFiles;
 use super::settings::BrowserSettings;
 
 pub use act::Acted;
+use downloads::Downloads;
 pub(super) use downloads::KeptDownload;
 pub(super) use environment::invalid;
 pub(super) use look::{Picture, Status};
+use permits::Permits;
+pub(super) use permits::ViewerPermit;
 use recording::Recordings;
 pub(super) use replay::{ReplayedStep, Report, StepFailure};
 pub(super) use screen_recording::Video;
 pub use session::Session;
 pub(super) use tabs::ListedTab;
-pub(super) use viewers::ViewerPermit;
 
 /// Without use a session is closed after this long.
 const IDLE_LIMIT: Duration = Duration::from_secs(15 * 60);
@@ -80,12 +81,8 @@ struct Inner {
     started: Arc<Notify>,
     /// Rises with each start, for those who wait to see one.
     starts: watch::Sender<u64>,
-    /// Clients of the stream.
-    viewers: viewers::ViewerPermits,
-    /// Videos that are being made.
-    videos: Arc<Semaphore>,
-    /// Of sessions that are closed.
-    past_downloads: Mutex<Vec<KeptDownload>>,
+    permits: Permits,
+    downloads: Downloads,
     /// Of this session, or of the next one while there is none: it outlives a Chromium that ends, not the session.
     environment: Mutex<Arc<Environment>>,
     recordings: Recordings,
@@ -111,6 +108,7 @@ impl Browser {
         Self(Arc::new(Inner {
             context: context.clone(),
             settings,
+            downloads: Downloads::new(agents.clone(), tools.clone(), Arc::clone(&context.data_dir)),
             agents,
             tools,
             policy,
@@ -121,9 +119,7 @@ impl Browser {
             is_restarted: AtomicBool::new(false),
             started: Arc::default(),
             starts: watch::Sender::new(0),
-            viewers: viewers::ViewerPermits::default(),
-            videos: Arc::new(Semaphore::new(screen_recording::MAX_VIDEOS)),
-            past_downloads: Mutex::default(),
+            permits: Permits::default(),
             environment: Mutex::default(),
             recordings: Recordings::new(RecordingFiles::new(Arc::clone(&context.data_dir))),
         }))
@@ -150,12 +146,24 @@ impl Browser {
             self.0.is_restarted.store(true, Ordering::Relaxed);
             self.end(&ended).await;
         }
-        let session = Arc::new(Session::start(self).await?);
+        let session = Arc::new(self.start().await?);
         *self.0.current.lock() = Some(Arc::clone(&session));
         self.0.started.notify_one();
         self.0.starts.send_modify(|count| *count += 1);
-        tokio::spawn(self.clone().hand_over_downloads(Arc::clone(&session)));
+        let (browser, started) = (self.clone(), Arc::clone(&session));
+        tokio::spawn(async move { browser.0.downloads.hand_over(&started).await });
         Ok(session)
+    }
+
+    async fn start(&self) -> Result<Session, BrowserError> {
+        let inner = &self.0;
+        let options = BrowserOptions {
+            executable: inner.executable.clone(),
+            headless: self.settings().headless,
+            download_directory: Some(inner.downloads.folder()?),
+            ..BrowserOptions::default()
+        };
+        Session::start(&inner.context, inner.policy.clone(), inner.spawner.clone(), options, self.environment()).await
     }
 
     /// The session that is there, if there is one.
@@ -183,7 +191,18 @@ impl Browser {
 
     async fn end(&self, session: &Session) {
         session.end().await;
-        self.keep_downloads(session);
+        self.0.downloads.keep(session);
+    }
+
+    /// Files that pages sent, the newest first.
+    #[must_use]
+    pub fn downloads(&self) -> Vec<KeptDownload> {
+        let session = self.0.current.lock().clone();
+        self.0.downloads.list(session.as_deref())
+    }
+
+    fn environment(&self) -> Arc<Environment> {
+        Arc::clone(&self.0.environment.lock())
     }
 
     /// Marks it as used.
@@ -219,6 +238,14 @@ impl Browser {
         &self.0.tools
     }
 
+    pub(super) fn settings_changes(&self) -> watch::Receiver<u64> {
+        self.0.settings.watch()
+    }
+
+    pub(super) fn draining(&self) -> &CancellationToken {
+        &self.0.context.draining
+    }
+
     pub(super) fn now(&self) -> Timestamp {
         self.0.context.clock.now()
     }
@@ -231,10 +258,5 @@ impl Browser {
     /// Told of each start.
     pub(super) fn started(&self) -> Arc<Notify> {
         Arc::clone(&self.0.started)
-    }
-
-    /// Where downloads go that no agent asked for.
-    fn download_folder(&self) -> PathBuf {
-        self.0.context.data_dir.recordings().join(downloads::FOLDER)
     }
 }

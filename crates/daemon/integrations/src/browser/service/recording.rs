@@ -2,17 +2,13 @@
 
 use std::sync::Arc;
 
-use agentd_base::{Problems, Secret};
-use agentd_browser::{ActionOutcome, ActionRequest, Recorded, Recorder, Tab};
-use agentd_core::vault::{SealedUrl, UnknownMask};
+use agentd_base::Timestamp;
+use agentd_browser::{Action, ActionOutcome, ActionRequest, Context, Recorded, Recorder, Tab};
 use parking_lot::Mutex;
 
-use super::{Browser, Session};
 use crate::browser::error::BrowserError;
 use crate::browser::files::{RecordingFiles, RecordingWriter};
-use crate::browser::model::{
-    ActionFields, ActionName, MAX_RECORDINGS, RecordingHeader, RecordingId, RecordingState, RecordingSummary,
-};
+use crate::browser::model::{BrowserAction, MAX_RECORDINGS, RecordingHeader, RecordingState, RecordingSummary};
 
 /// What recordings are made with.
 #[derive(Debug)]
@@ -26,7 +22,7 @@ pub(super) struct Recordings {
 }
 
 #[derive(Debug)]
-pub(super) struct Running {
+struct Running {
     recorder: Recorder,
     kept: Arc<tokio::sync::Mutex<Kept>>,
 }
@@ -51,6 +47,78 @@ impl Recordings {
     /// Of the recording that runs.
     pub(super) async fn present(&self) -> Option<RecordingSummary> {
         Some(self.running()?.kept.lock().await.summary.clone())
+    }
+    /// Begins a recording.
+    ///
+    /// # Errors
+    /// One runs, there are too many, or the disk does not take it.
+    pub(super) async fn start(
+        &self,
+        header: RecordingHeader,
+        recorder: Recorder,
+    ) -> Result<RecordingSummary, BrowserError> {
+        let _one = self.changing.lock().await;
+        if self.running().is_some() {
+            return Err(BrowserError::RecordingRuns);
+        }
+        let (summary, files) = (RecordingSummary::new(header), self.files.clone());
+        let header = summary.header.clone();
+        let writer = blocking(move || {
+            let count = files.count()?;
+            if count >= MAX_RECORDINGS { Ok(None) } else { files.create(&header).map(Some) }
+        })
+        .await?
+        .ok_or(BrowserError::TooManyRecordings)?;
+        let kept = Kept { summary: summary.clone(), writer: Some(writer) };
+        let running = Running { recorder, kept: Arc::new(tokio::sync::Mutex::new(kept)) };
+        *self.running.lock() = Some(Arc::new(running));
+        Ok(summary)
+    }
+
+    /// Ends the recording. What is under way is not in it.
+    ///
+    /// # Errors
+    /// None runs.
+    pub(super) async fn stop(&self, now: Timestamp) -> Result<RecordingSummary, BrowserError> {
+        let _one = self.changing.lock().await;
+        let running = self.running().ok_or(BrowserError::NotRecording)?;
+        let mut kept = Arc::clone(&running.kept).lock_owned().await;
+        let summary = blocking(move || {
+            let passed = now.since(kept.summary.header.started_at).as_millis();
+            if kept.writer.is_some() {
+                kept.summary.duration_ms = kept.summary.duration_ms.max(u64::try_from(passed).unwrap_or(u64::MAX));
+            }
+            kept.end(RecordingState::Complete);
+            Ok(kept.summary.clone())
+        })
+        .await?;
+        *self.running.lock() = None;
+        Ok(summary)
+    }
+
+    /// Does `request`, which is that of `action`, and adds it to the recording that runs.
+    pub(super) async fn act(
+        &self,
+        context: &Context,
+        tab: &Arc<Tab>,
+        action: &BrowserAction,
+        request: ActionRequest,
+    ) -> Result<ActionOutcome, agentd_browser::BrowserError> {
+        let Some(running) = self.running() else { return tab.act(request).await };
+        // An action may be waiting for the answer to a dialog.
+        let is_answer = matches!(action.action, Action::HandleDialog { .. });
+        let _turn = if is_answer { None } else { Some(running.recorder.turn().await) };
+        if running.kept.lock().await.writer.is_none() {
+            return tab.act(request).await;
+        }
+        let recorded = running.recorder.act(context, tab, request, action.to_fields()).await?;
+        let outcome = recorded.outcome.clone();
+        let mut kept = Arc::clone(&running.kept).lock_owned().await;
+        // It goes on without whoever asked: what was done is kept.
+        if let Err(error) = tokio::task::spawn_blocking(move || kept.add(recorded)).await {
+            tracing::error!(%error, "an action could not be added to a recording");
+        }
+        Ok(outcome)
     }
 }
 
@@ -78,94 +146,6 @@ impl Kept {
             tracing::warn!(%error, "how a recording ended could not be written; its steps are there");
         }
     }
-}
-
-impl Browser {
-    /// Begins to record.
-    ///
-    /// # Errors
-    /// The name shows nothing, a recording runs, there are too many, or the disk does not take it.
-    pub async fn start_recording(&self, name: String) -> Result<RecordingSummary, BrowserError> {
-        let mut problems = Problems::new();
-        let is_shown = !name.trim().is_empty() && !name.chars().any(char::is_control);
-        problems.require(is_shown, "name", "must have a visible character, and none that is a line break or the like");
-        problems.into_result().map_err(|problems| BrowserError::Invalid { problems })?;
-        let recordings = &self.0.recordings;
-        let _one = recordings.changing.lock().await;
-        if recordings.running().is_some() {
-            return Err(BrowserError::RecordingRuns);
-        }
-        let recording_id = RecordingId::generate(&self.0.context.ids);
-        let header = RecordingHeader { format: RecordingHeader::FORMAT, recording_id, name, started_at: self.now() };
-        let (summary, files) = (RecordingSummary::new(header), recordings.files.clone());
-        let header = summary.header.clone();
-        let writer = blocking(move || {
-            let count = files.count()?;
-            if count >= MAX_RECORDINGS { Ok(None) } else { files.create(&header).map(Some) }
-        })
-        .await?
-        .ok_or(BrowserError::TooManyRecordings)?;
-        let session = self.running().ok();
-        let recorder = Recorder::new(session.as_ref().map(|session| session.context()), credentials_in);
-        let kept = Kept { summary: summary.clone(), writer: Some(writer) };
-        let running = Running { recorder, kept: Arc::new(tokio::sync::Mutex::new(kept)) };
-        *recordings.running.lock() = Some(Arc::new(running));
-        Ok(summary)
-    }
-
-    /// Ends the recording. What is under way is not in it.
-    ///
-    /// # Errors
-    /// None runs.
-    pub async fn stop_recording(&self) -> Result<RecordingSummary, BrowserError> {
-        let recordings = &self.0.recordings;
-        let _one = recordings.changing.lock().await;
-        let running = recordings.running().ok_or(BrowserError::NotRecording)?;
-        let now = self.now();
-        let mut kept = Arc::clone(&running.kept).lock_owned().await;
-        let summary = blocking(move || {
-            let passed = now.since(kept.summary.header.started_at).as_millis();
-            if kept.writer.is_some() {
-                kept.summary.duration_ms = kept.summary.duration_ms.max(u64::try_from(passed).unwrap_or(u64::MAX));
-            }
-            kept.end(RecordingState::Complete);
-            Ok(kept.summary.clone())
-        })
-        .await?;
-        *recordings.running.lock() = None;
-        Ok(summary)
-    }
-
-    /// Does an action, and adds it to the recording that runs.
-    pub(super) async fn act_in(
-        &self,
-        session: &Session,
-        tab: &Arc<Tab>,
-        fields: &ActionFields,
-        request: ActionRequest,
-    ) -> Result<ActionOutcome, agentd_browser::BrowserError> {
-        let Some(running) = self.0.recordings.running() else { return tab.act(request).await };
-        // An action may be waiting for the answer to a dialog.
-        let is_answer = fields.action == ActionName::HandleDialog;
-        let _turn = if is_answer { None } else { Some(running.recorder.turn().await) };
-        if running.kept.lock().await.writer.is_none() {
-            return tab.act(request).await;
-        }
-        let recorded = running.recorder.act(session.context(), tab, request, fields.given()).await?;
-        let outcome = recorded.outcome.clone();
-        let mut kept = Arc::clone(&running.kept).lock_owned().await;
-        // It goes on without whoever asked: what was done is kept.
-        if let Err(error) = tokio::task::spawn_blocking(move || kept.add(recorded)).await {
-            tracing::error!(%error, "an action could not be added to a recording");
-        }
-        Ok(outcome)
-    }
-}
-
-/// The credentials in an address, as they stand there.
-fn credentials_in(url: &str) -> Vec<Secret> {
-    let sealed = SealedUrl::new(url, None, UnknownMask::Leave);
-    sealed.map(|sealed| sealed.secrets.into_iter().filter_map(|(_, secret)| secret).collect()).unwrap_or_default()
 }
 
 /// Work with files, where it holds up nobody.

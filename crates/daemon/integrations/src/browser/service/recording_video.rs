@@ -22,7 +22,7 @@ impl Browser {
     /// # Errors
     /// There is no such recording, it has no pictures, another video is being made, or it cannot be encoded.
     pub async fn recording_video(&self, id: &RecordingId) -> Result<Video, BrowserError> {
-        let _permit = self.video_permit()?;
+        let _permit = self.0.permits.video()?;
         let (_, steps) = self.recording(id).await?;
         if !steps.iter().any(|kept| kept.has_picture) {
             return Err(VideoError::Empty.into());

@@ -1,12 +1,40 @@
-//! The recordings that there are.
+//! Recordings: started, stopped, listed, read and deleted.
+
+use agentd_base::{Problems, Secret};
+use agentd_browser::Recorder;
+use agentd_core::vault::{SealedUrl, UnknownMask};
 
 use super::Browser;
 use super::recording::blocking;
 use crate::browser::error::BrowserError;
 use crate::browser::files::RecordingFiles;
-use crate::browser::model::{KeptStep, RecordingId, RecordingSummary};
+use crate::browser::model::{KeptStep, RecordingHeader, RecordingId, RecordingSummary};
 
 impl Browser {
+    /// Begins to record.
+    ///
+    /// # Errors
+    /// The name shows nothing, a recording runs, there are too many, or the disk does not take it.
+    pub async fn start_recording(&self, name: String) -> Result<RecordingSummary, BrowserError> {
+        let mut problems = Problems::new();
+        let is_shown = !name.trim().is_empty() && !name.chars().any(char::is_control);
+        problems.require(is_shown, "name", "must have a visible character, and none that is a line break or the like");
+        problems.into_result()?;
+        let recording_id = RecordingId::generate(&self.0.context.ids);
+        let header = RecordingHeader { format: RecordingHeader::FORMAT, recording_id, name, started_at: self.now() };
+        let session = self.running().ok();
+        let recorder = Recorder::new(session.as_ref().map(|session| session.context()), credentials_in);
+        self.0.recordings.start(header, recorder).await
+    }
+
+    /// Ends the recording. What is under way is not in it.
+    ///
+    /// # Errors
+    /// None runs.
+    pub async fn stop_recording(&self) -> Result<RecordingSummary, BrowserError> {
+        self.0.recordings.stop(self.now()).await
+    }
+
     /// The newest first.
     ///
     /// # Errors
@@ -68,4 +96,10 @@ impl Browser {
     pub fn recorded_picture_path(&self, id: &RecordingId, index: u32) -> String {
         self.0.recordings.files.picture_path_of(id, index)
     }
+}
+
+/// The credentials in an address, as they stand there.
+fn credentials_in(url: &str) -> Vec<Secret> {
+    let sealed = SealedUrl::new(url, None, UnknownMask::Leave);
+    sealed.map(|sealed| sealed.secrets.into_iter().filter_map(|(_, secret)| secret).collect()).unwrap_or_default()
 }

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use agentd_base::{DomainError, Problems, Secret};
-use agentd_browser::{Drift, RecordedStep, Replay, ReplayError, Replayed, StepTab, Tab, Tried, with_secrets};
+use agentd_base::{DomainError, FieldProblem, Problems, Secret};
+use agentd_browser::{Action, Drift, RecordedStep, Replay, ReplayError, Replayed, StepTab, Tab, Tried, with_secrets};
 use tokio::time::Instant;
 
 use super::act::explained;
 use super::{Browser, Session};
 use crate::browser::error::BrowserError;
-use crate::browser::model::{ActionFields, ActionName, Actor, KeptStep, RecordingId};
+use crate::browser::model::{Actor, BrowserAction, KeptStep, RecordingId};
 
 /// By their numbers.
 type Secrets = BTreeMap<String, Secret>;
@@ -86,7 +86,14 @@ fn check_secrets(steps: &[KeptStep], secrets: &Secrets) -> Result<(), BrowserErr
     for (number, message) in missing {
         problems.require(secrets.contains_key(&number.to_string()), &format!("secrets.{number}"), message);
     }
-    problems.into_result().map_err(|problems| BrowserError::Invalid { problems })
+    Ok(problems.into_result()?)
+}
+
+/// Recorded actions are whole: another daemon wrote what is none.
+fn other_form(problems: &[FieldProblem]) -> BrowserError {
+    let problems = problems.iter().map(|problem| format!("{} {}", problem.field, problem.message));
+    let problems = problems.collect::<Vec<_>>().join("; ");
+    agentd_browser::BrowserError::Invalid(format!("the recording has another form: {problems}")).into()
 }
 
 impl Run<'_> {
@@ -120,19 +127,19 @@ impl Run<'_> {
             return Err(plain(BrowserError::NotRunning));
         }
         let secret = |number: u32| self.secrets.get(&number.to_string());
-        let fields = ActionFields::of_step(step, with_secrets(&step.parameters, secret)).map_err(|error| {
-            plain(agentd_browser::BrowserError::Invalid(format!("the recording has another form: {error}")).into())
-        })?;
-        let (request, _lent) = self.browser.request(&Actor::Owner, &fields).await.map_err(plain)?;
-        let tab = self.tab(step, &fields).await.map_err(plain)?;
+        let action = BrowserAction::of_step(step, with_secrets(&step.parameters, secret));
+        let action = action.map_err(|problems| plain(other_form(&problems)))?;
+        let (request, _lent) = self.browser.request(&Actor::Owner, &action).await.map_err(plain)?;
+        let action = action.action;
+        let tab = self.tab(step, &action).await.map_err(plain)?;
         *used = Some(Arc::clone(&tab));
         let refused = self.session.refusals.count();
         match self.replay.act(self.session.context(), &tab, step, request).await {
             Ok(done) => {
-                let outcome = explained(&self.session, refused, &fields, Ok(done.outcome)).map_err(plain)?;
+                let outcome = explained(&self.session, refused, &action, Ok(done.outcome)).map_err(plain)?;
                 Ok(Replayed { outcome, drift: done.drift })
             }
-            Err(ReplayError { error, tried }) => match explained(&self.session, refused, &fields, Err(error)) {
+            Err(ReplayError { error, tried }) => match explained(&self.session, refused, &action, Err(error)) {
                 Err(error) => Err((error, tried)),
                 Ok(outcome) => Ok(Replayed { outcome, drift: Vec::new() }),
             },
@@ -141,7 +148,7 @@ impl Run<'_> {
 
     /// The first tab is the active one; others are opened as they were. One that shows a page at its first step goes
     /// to that page first.
-    async fn tab(&mut self, step: &RecordedStep, fields: &ActionFields) -> Result<Arc<Tab>, BrowserError> {
+    async fn tab(&mut self, step: &RecordedStep, action: &Action) -> Result<Arc<Tab>, BrowserError> {
         let url = match self.replay.tab(self.session.context(), step).await? {
             StepTab::There(tab) => return Ok(tab),
             StepTab::New { url } => url,
@@ -149,12 +156,13 @@ impl Run<'_> {
         let is_first = std::mem::replace(&mut self.is_first, false);
         let tab = if is_first { self.session.tab(None).await? } else { self.session.open_tab(&Actor::Owner).await? };
         self.replay.follow(step, &tab);
-        if fields.action != ActionName::Goto && !matches!(url.as_str(), "" | "about:blank") && tab.info().url != url {
-            let goto = ActionFields::goto(url, tab.id());
+        let is_goto = matches!(action, Action::Goto { .. });
+        if !is_goto && !matches!(url.as_str(), "" | "about:blank") && tab.info().url != url {
+            let goto = BrowserAction::goto(url, Some(tab.id().to_owned()));
             let refused = self.session.refusals.count();
             let (request, _) = self.browser.request(&Actor::Owner, &goto).await?;
             let done = tab.act(request).await;
-            explained(&self.session, refused, &goto, done)?;
+            explained(&self.session, refused, &goto.action, done)?;
         }
         Ok(tab)
     }

@@ -2,19 +2,16 @@
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
-use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_browser::{Pace, VideoEncoder, VideoError, VideoOptions, Viewer};
 use bytes::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Browser;
 use crate::browser::error::BrowserError;
 
-/// Maximum number of concurrent videos: each costs up to half a core.
-pub(super) const MAX_VIDEOS: usize = 1;
 /// Five minutes of a page that never stands still come to less.
 pub(super) const MAX_VIDEO_BYTES: u64 = 1 << 30;
 /// For the first picture.
@@ -43,7 +40,7 @@ impl Browser {
     /// # Errors
     /// No page is open, another video is being made, this one got too large, or it cannot be encoded.
     pub async fn record_screen(&self, duration: Duration, frames_per_second: u8) -> Result<Video, BrowserError> {
-        let _permit = self.video_permit()?;
+        let _permit = self.0.permits.video()?;
         let session = self.running()?;
         let options =
             VideoOptions { frames_per_second, max_duration: duration, max_bytes: MAX_VIDEO_BYTES, has_captions: false };
@@ -61,10 +58,6 @@ impl Browser {
         };
         session.used(self.now());
         recorded
-    }
-
-    pub(super) fn video_permit(&self) -> Result<OwnedSemaphorePermit, BrowserError> {
-        Arc::clone(&self.0.videos).try_acquire_owned().map_err(|_| BrowserError::VideoUnderWay)
     }
 
     /// Starts the Chromium that encodes a video.

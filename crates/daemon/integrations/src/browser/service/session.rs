@@ -1,24 +1,27 @@
-//! The session: a Chromium, its context, its proxy, and which tab is the active one.
+//! The session: a Chromium, its context, its proxy, which tab is the active one, and whose downloads are.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use agentd_base::Timestamp;
-use agentd_browser::{Browser as Chromium, BrowserOptions, Context, ProxyEndpoint, Tab};
+use agentd_browser::{Browser as Chromium, BrowserOptions, Context, Download, Environment, ProxyEndpoint, Tab};
+use agentd_core::runtime::AppContext;
 use agentd_engine::agents::AgentId;
-use agentd_net::{FilteringProxy, ProxyListener, ProxyOptions, Trust};
+use agentd_net::{FilteringProxy, NetError, PolicyHandle, ProxyListener, ProxyObserver, ProxyOptions, Trust};
+use agentd_process::Spawner;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
+use url::Url;
 
-use super::Browser;
-use super::downloads::Handed;
-use super::refusals::Refusals;
 use crate::browser::error::BrowserError;
 use crate::browser::model::Actor;
 
 /// Pages load from many servers at once, and each socket is a tunnel.
 const PROXY_CONNECTIONS: usize = 256;
+
+/// Requests that are remembered of each kind.
+const MAX_REFUSALS: usize = 64;
 
 /// A Chromium with its pages, from its start to its end.
 #[derive(Debug)]
@@ -38,33 +41,31 @@ pub struct Session {
     active: Mutex<HashMap<Actor, String>>,
     /// So that two first actions open one tab.
     opening: tokio::sync::Mutex<()>,
-    pub(super) handed: Mutex<Handed>,
+    downloads: Mutex<Attribution>,
     /// Cancelled at its end.
     pub(super) over: CancellationToken,
 }
 
 impl Session {
-    pub(super) async fn start(browser: &Browser) -> Result<Self, BrowserError> {
-        let inner = &browser.0;
-        let downloads = browser.download_folder();
-        inner.context.data_dir.make_folder(&downloads).map_err(BrowserError::Folder)?;
+    /// Starts a Chromium behind a proxy of its own.
+    pub(super) async fn start(
+        app: &AppContext,
+        policy: PolicyHandle,
+        spawner: Spawner,
+        mut options: BrowserOptions,
+        environment: Arc<Environment>,
+    ) -> Result<Self, BrowserError> {
         let refusals = Arc::<Refusals>::default();
-        let mut options = ProxyOptions::new(inner.policy.clone(), Trust::Steered);
-        options.limits.connections = PROXY_CONNECTIONS;
-        options.observer = Some(refusals.clone());
-        let proxy = FilteringProxy::start(&ProxyListener::Loopback, options, &inner.context.entropy)?;
-        let is_headless = browser.settings().headless;
+        let mut proxy_options = ProxyOptions::new(policy, Trust::Steered);
+        proxy_options.limits.connections = PROXY_CONNECTIONS;
+        proxy_options.observer = Some(refusals.clone());
+        let proxy = FilteringProxy::start(&ProxyListener::Loopback, proxy_options, &app.entropy)?;
         let credential = proxy.credential().map(|(user, password)| (user.to_owned(), password.clone()));
-        let options = BrowserOptions {
-            executable: inner.executable.clone(),
-            headless: is_headless,
-            download_directory: Some(downloads),
-            proxy: proxy.address().map(|address| ProxyEndpoint { address, credential }),
-            ..BrowserOptions::default()
-        };
-        let chromium = Chromium::new(options, inner.spawner.clone());
-        let context = chromium.context_in(browser.environment()).await?;
-        let now = browser.now();
+        options.proxy = proxy.address().map(|address| ProxyEndpoint { address, credential });
+        let is_headless = options.headless;
+        let chromium = Chromium::new(options, spawner);
+        let context = chromium.context_in(environment).await?;
+        let now = app.clock.now();
         Ok(Self {
             chromium,
             context,
@@ -76,7 +77,7 @@ impl Session {
             last_snapshot: Mutex::default(),
             active: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
-            handed: Mutex::default(),
+            downloads: Mutex::default(),
             over: CancellationToken::new(),
         })
     }
@@ -184,9 +185,130 @@ impl Session {
         Timestamp::from_micros(self.last_used.load(Ordering::Relaxed))
     }
 
+    /// From now on, downloads are those of this actor.
+    pub(super) fn acts(&self, actor: &Actor) {
+        let listed = self.context.downloads();
+        let mut downloads = self.downloads.lock();
+        downloads.attribute(&listed);
+        downloads.actor = actor.clone();
+    }
+
+    /// The actor whose action led to a download; of one that was not listed before: who acted last.
+    pub(super) fn owner_of(&self, download: &Download) -> Actor {
+        let mut downloads = self.downloads.lock();
+        let actor = downloads.actor.clone();
+        downloads.owners.entry(download.id.clone()).or_insert(actor).clone()
+    }
+
+    /// The path of a download in the workspace, or why it is not there; `None` until it was moved.
+    pub(super) fn moved(&self, download: &Download) -> Option<Result<String, String>> {
+        self.downloads.lock().moved.get(&download.id).cloned()
+    }
+
+    pub(super) fn note_moved(&self, download: &Download, moved: Result<String, String>) {
+        self.downloads.lock().moved.insert(download.id.clone(), moved);
+    }
+
     /// Returns when the process and its folder are gone.
     pub(super) async fn end(&self) {
         self.over.cancel();
         self.chromium.close().await;
+    }
+}
+
+/// Whose downloads are, and the results of moving those of agents.
+#[derive(Debug, Default)]
+struct Attribution {
+    /// Who acted last.
+    actor: Actor,
+    owners: HashMap<String, Actor>,
+    moved: HashMap<String, Result<String, String>>,
+}
+
+impl Attribution {
+    fn attribute(&mut self, listed: &[Download]) {
+        for download in listed {
+            if !self.owners.contains_key(&download.id) {
+                self.owners.insert(download.id.clone(), self.actor.clone());
+            }
+        }
+        let is_listed = |id: &String| listed.iter().any(|download| download.id == *id);
+        self.owners.retain(|id, _| is_listed(id));
+        self.moved.retain(|id, _| is_listed(id));
+    }
+}
+
+/// A request that the proxy answered by itself.
+#[derive(Debug)]
+struct Refusal {
+    number: u64,
+    host: String,
+    port: u16,
+    error: NetError,
+}
+
+/// The last requests that the proxy refused or could not deliver, so that a navigation that ends there fails with the
+/// reason. Refusals and failures have a list each, so that one kind does not push out the other.
+#[derive(Debug, Default)]
+pub(super) struct Refusals(Mutex<RefusalLists>);
+
+#[derive(Debug, Default)]
+struct RefusalLists {
+    count: u64,
+    refused: VecDeque<Refusal>,
+    failed: VecDeque<Refusal>,
+}
+
+impl Refusals {
+    /// Number of entries so far.
+    pub(super) fn count(&self) -> u64 {
+        self.0.lock().count
+    }
+
+    /// Returns why the server of `url` was refused, if that came after the first `count` entries.
+    pub(super) fn refused_since(&self, count: u64, url: &str) -> Option<NetError> {
+        find(&self.0.lock().refused, count, url)
+    }
+
+    /// Returns why the server of `url` could not be reached, if that came after the first `count` entries.
+    pub(super) fn failed_since(&self, count: u64, url: &str) -> Option<NetError> {
+        find(&self.0.lock().failed, count, url)
+    }
+}
+
+fn find(refusals: &VecDeque<Refusal>, count: u64, url: &str) -> Option<NetError> {
+    let url = Url::parse(url).ok()?;
+    let (host, port) = (url.host_str()?, url.port_or_known_default()?);
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let is_match =
+        |refusal: &&Refusal| refusal.number > count && refusal.port == port && [host, bare].contains(&&*refusal.host);
+    refusals.iter().rev().find(is_match).map(|refusal| refusal.error.clone())
+}
+
+impl RefusalLists {
+    fn next(&mut self, host: &str, port: u16, error: &NetError) -> Refusal {
+        self.count += 1;
+        Refusal { number: self.count, host: host.to_owned(), port, error: error.clone() }
+    }
+}
+
+fn push(refusals: &mut VecDeque<Refusal>, refusal: Refusal) {
+    if refusals.len() == MAX_REFUSALS {
+        refusals.pop_front();
+    }
+    refusals.push_back(refusal);
+}
+
+impl ProxyObserver for Refusals {
+    fn refused(&self, host: &str, port: u16, reason: &NetError) {
+        let mut lists = self.0.lock();
+        let refusal = lists.next(host, port, reason);
+        push(&mut lists.refused, refusal);
+    }
+
+    fn failed(&self, host: &str, port: u16, error: &NetError) {
+        let mut lists = self.0.lock();
+        let refusal = lists.next(host, port, error);
+        push(&mut lists.failed, refusal);
     }
 }

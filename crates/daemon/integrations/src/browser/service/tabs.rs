@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 
 use super::{Browser, Session};
 use crate::browser::error::BrowserError;
-use crate::browser::model::{ActionFields, Actor};
+use crate::browser::model::{Actor, BrowserAction};
 
 /// A tab, and who means it where no tab is named.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +33,12 @@ impl Browser {
         join_all(tabs.iter().map(|tab| listed(&session, actor, tab))).await
     }
 
+    /// The address of a tab; without a tab, of the active one.
+    pub async fn page_url(&self, tab_id: Option<&str>, actor: &Actor) -> Option<String> {
+        let is_meant = |tab: &ListedTab| tab_id.map_or(tab.is_active, |wanted| tab.info.tab_id == wanted);
+        self.tabs(actor).await.into_iter().find(is_meant).map(|tab| tab.info.url)
+    }
+
     /// Opens a tab, which is the active one then. Where its page cannot be opened, there is no tab.
     ///
     /// # Errors
@@ -42,7 +48,7 @@ impl Browser {
         let before = session.active_tab_of(actor);
         let tab = session.open_tab(actor).await?;
         if let Some(url) = url
-            && let Err(error) = self.act(actor, &ActionFields::goto(url, tab.id())).await
+            && let Err(error) = self.act(actor, BrowserAction::goto(url, Some(tab.id().to_owned()))).await
         {
             put_back(&session, actor, &tab, before.as_deref()).await;
             return Err(error);

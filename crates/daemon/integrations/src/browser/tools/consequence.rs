@@ -2,28 +2,33 @@
 
 use agentd_engine::agents::Agent;
 use agentd_engine::tools::Consequence;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::{BrowserTool, Kind};
+use super::describe::Kind;
 use crate::browser::model::{ActionName, Actor};
+use crate::browser::service::Browser;
 
-impl BrowserTool {
-    pub(super) async fn consequence_of(&self, input: &Map<String, Value>, agent: &Agent) -> Consequence {
-        let text = |field: &str| input.get(field).and_then(Value::as_str);
-        match self.kind {
-            Kind::Read | Kind::Screenshot | Kind::Tabs | Kind::Downloads => Consequence::Contained,
-            // What is no address is refused by the call itself.
-            Kind::Open => {
-                text("url").and_then(|url| Url::parse(url).ok()).map_or(Consequence::Contained, Consequence::Requests)
-            }
-            Kind::Act if input.get("action").is_some_and(only_looks) => Consequence::Contained,
-            Kind::Act => {
-                let actor = Actor::Agent(agent.id.clone());
-                let url = self.page_url(text("tab_id"), &actor).await.and_then(|url| Url::parse(&url).ok());
-                let host = url.and_then(|url| url.host_str().map(str::to_owned));
-                host.map_or(Consequence::Acts, Consequence::SendsTo)
-            }
+pub(super) async fn consequence(
+    kind: Kind,
+    browser: &Browser,
+    input: &Map<String, Value>,
+    agent: &Agent,
+) -> Consequence {
+    let text = |field: &str| input.get(field).and_then(Value::as_str);
+    match kind {
+        Kind::Read | Kind::Screenshot | Kind::Tabs | Kind::Downloads => Consequence::Contained,
+        // What is no address is refused by the call itself.
+        Kind::Open => {
+            text("url").and_then(|url| Url::parse(url).ok()).map_or(Consequence::Contained, Consequence::Requests)
+        }
+        Kind::Act if input.get("action").is_some_and(only_looks) => Consequence::Contained,
+        Kind::Act => {
+            let actor = Actor::Agent(agent.id.clone());
+            let url = browser.page_url(text("tab_id"), &actor).await.and_then(|url| Url::parse(&url).ok());
+            let host = url.and_then(|url| url.host_str().map(str::to_owned));
+            host.map_or(Consequence::Acts, Consequence::SendsTo)
         }
     }
 }
@@ -31,7 +36,7 @@ impl BrowserTool {
 /// Whether an action gives the page nothing that the agent wrote, and presses nothing.
 fn only_looks(action: &Value) -> bool {
     use ActionName as A;
-    serde_json::from_value(action.clone()).is_ok_and(|action: ActionName| match action {
+    ActionName::deserialize(action).is_ok_and(|action| match action {
         A::Hover
         | A::Scroll
         | A::ScrollToElement

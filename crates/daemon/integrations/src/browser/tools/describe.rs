@@ -5,13 +5,24 @@ use std::time::Duration;
 use agentd_engine::tools::{Effect, InputSchema, ToolDescription};
 use serde_json::{Value, json};
 
-use super::Kind;
-
 /// An action may take a minute, and a page is looked at after it.
 const CALL_LIMIT: Duration = Duration::from_secs(90);
 pub(super) const MAX_CHARACTERS: usize = 200_000;
 
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    Open,
+    Act,
+    Read,
+    Screenshot,
+    Tabs,
+    Downloads,
+}
+
 impl Kind {
+    pub(super) const ALL: [Self; 6] =
+        [Self::Open, Self::Act, Self::Read, Self::Screenshot, Self::Tabs, Self::Downloads];
+
     pub(super) fn describe(self) -> ToolDescription {
         let (name, description) = self.says();
         ToolDescription {

@@ -2,18 +2,22 @@
 
 use agentd_base::{DomainError, ErrorKind};
 use agentd_browser::{Area, DialogAnswer, ImageFormat};
-use agentd_engine::tools::{ToolCallContext, ToolError, ToolOutput};
+use agentd_engine::agents::Agent;
+use agentd_engine::tools::{Author, Consequence, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput};
 use agentd_engine::workspaces::UntrustedSource;
 use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use super::consequence::consequence;
+use super::describe::Kind;
 use super::shown::Shown;
-use super::{BrowserTool, Kind};
 use crate::browser::error::BrowserError;
-use crate::browser::model::{ActionFields, ActionName, Actor};
-use crate::browser::service::{Acted, KeptDownload, ListedTab, Picture};
+use crate::browser::model::{Actor, BrowserAction};
+use crate::browser::service::{Acted, Browser, KeptDownload, Picture};
 
 const DEFAULT_CHARACTERS: usize = 20_000;
 /// In the workspace.
@@ -77,17 +81,53 @@ fn refusal(error: &BrowserError) -> ToolError {
     }
 }
 
-impl BrowserTool {
-    pub(super) async fn run(
+#[derive(Debug)]
+pub(super) struct BrowserTool {
+    description: ToolDescription,
+    kind: Kind,
+    browser: Browser,
+}
+
+impl Tool for BrowserTool {
+    fn description(&self) -> &ToolDescription {
+        &self.description
+    }
+
+    fn description_author(&self) -> Author {
+        Author::Trusted
+    }
+
+    fn output_author(&self) -> Author {
+        Author::Other("a web page".to_owned())
+    }
+
+    fn consequence<'a>(&'a self, input: &'a Map<String, Value>, agent: &'a Agent) -> BoxFuture<'a, Consequence> {
+        consequence(self.kind, &self.browser, input, agent).boxed()
+    }
+
+    fn call(
         &self,
         input: Map<String, Value>,
         context: ToolCallContext,
-    ) -> Result<ToolOutput, ToolError> {
+    ) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
+        self.run(input, context).boxed()
+    }
+}
+
+impl BrowserTool {
+    pub(super) fn new(kind: Kind, browser: Browser) -> Self {
+        Self { description: kind.describe(), kind, browser }
+    }
+
+    async fn run(&self, input: Map<String, Value>, context: ToolCallContext) -> Result<ToolOutput, ToolError> {
         let actor = Actor::Agent(context.agent.id.clone());
         let source = &context.untrusted;
         match self.kind {
             Kind::Open => self.open(parse(input)?, &actor, source).await,
-            Kind::Act => self.act(&parse(input)?, &actor, source).await,
+            Kind::Act => {
+                let action = BrowserAction::parse(input).map_err(|problems| refusal(&problems.into()))?;
+                self.act(action, &actor, source).await
+            }
             Kind::Read => self.read(&parse(input)?, &actor, source).await,
             Kind::Screenshot => self.screenshot(parse(input)?, &actor, &context).await,
             Kind::Tabs => self.tabs(parse(input)?, &actor).await,
@@ -96,22 +136,23 @@ impl BrowserTool {
     }
 
     async fn open(&self, input: OpenInput, actor: &Actor, source: &UntrustedSource) -> Result<ToolOutput, ToolError> {
-        let mut fields = ActionFields::of(ActionName::Goto);
-        if input.new_tab {
-            let tab = self.browser.open_tab(actor, None).await.map_err(|error| refusal(&error))?;
-            fields.tab_id = Some(tab.info.tab_id);
-        }
-        fields.url = Some(input.url);
-        self.act(&fields, actor, source).await
+        let tab_id = match input.new_tab {
+            true => {
+                let tab = self.browser.open_tab(actor, None).await.map_err(|error| refusal(&error))?;
+                Some(tab.info.tab_id)
+            }
+            false => None,
+        };
+        self.act(BrowserAction::goto(input.url, tab_id), actor, source).await
     }
 
     async fn act(
         &self,
-        fields: &ActionFields,
+        action: BrowserAction,
         actor: &Actor,
         source: &UntrustedSource,
     ) -> Result<ToolOutput, ToolError> {
-        let acted = self.browser.act(actor, fields).await.map_err(|error| refusal(&error))?;
+        let acted = self.browser.act(actor, action).await.map_err(|error| refusal(&error))?;
         let Acted { outcome, snapshot, restarted } = acted;
         source.record(without_query(&outcome.url));
         let mut shown = Shown::default();
@@ -149,14 +190,8 @@ impl BrowserTool {
         Ok(shown.into_output())
     }
 
-    /// The address of the page that a call means.
-    pub(super) async fn page_url(&self, tab_id: Option<&str>, actor: &Actor) -> Option<String> {
-        let is_meant = |tab: &ListedTab| tab_id.map_or(tab.is_active, |wanted| tab.info.tab_id == wanted);
-        self.browser.tabs(actor).await.into_iter().find(is_meant).map(|tab| tab.info.url)
-    }
-
     async fn read(&self, input: &ReadInput, actor: &Actor, source: &UntrustedSource) -> Result<ToolOutput, ToolError> {
-        if let Some(url) = self.page_url(input.tab_id.as_deref(), actor).await {
+        if let Some(url) = self.browser.page_url(input.tab_id.as_deref(), actor).await {
             source.record(without_query(&url));
         }
         let page = self.browser.readable_text(actor, input.tab_id.as_deref()).await;

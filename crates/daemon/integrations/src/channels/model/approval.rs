@@ -1,11 +1,13 @@
 //! Approvals that are requested in a chat.
 
 use agentd_base::Entropy;
-use agentd_chat_platforms::Platform;
+use agentd_chat_platforms::{Button, ButtonStyle, Platform};
 use agentd_engine::engine::ApprovalId;
 
 /// Number of different codes.
 const CODES: u32 = 1_000_000;
+const APPROVE: &str = "approve:";
+const REJECT: &str = "reject:";
 
 /// Where an approval was requested: it can be decided there and nowhere else in chats.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +52,23 @@ pub(crate) fn parse_decision(text: &str) -> Option<(bool, ApprovalCode)> {
     let is_approved = verb.eq_ignore_ascii_case("approve");
     let is_decision = words.next().is_none() && (is_approved || verb.eq_ignore_ascii_case("reject"));
     is_decision.then_some((is_approved, code))
+}
+
+/// The buttons that decide an approval.
+pub(crate) fn buttons(approval: &str, can_approve: bool) -> Vec<Button> {
+    let button = |label: &str, action: &str, style| Button {
+        label: label.to_owned(),
+        data: format!("{action}{approval}"),
+        style,
+    };
+    let approve = can_approve.then(|| button("Approve", APPROVE, ButtonStyle::Primary));
+    approve.into_iter().chain([button("Reject", REJECT, ButtonStyle::Danger)]).collect()
+}
+
+/// The decision and the approval that a button names; `None`: the button is of another program.
+pub(crate) fn parse_button(data: &str) -> Option<(bool, ApprovalId)> {
+    let approved = data.strip_prefix(APPROVE).map(|id| (true, ApprovalId::from(id)));
+    approved.or_else(|| data.strip_prefix(REJECT).map(|id| (false, ApprovalId::from(id))))
 }
 
 #[cfg(test)]

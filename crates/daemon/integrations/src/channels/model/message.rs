@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use agentd_base::Timestamp;
-use agentd_chat_platforms::{Address, Attachment, Chat, Platform, Sender};
+use agentd_chat_platforms::{Address, Attachment, Button, Chat, Platform, Sender};
 use agentd_core::rate_limit::{Limits, Rate};
+use serde::{Deserialize, Serialize};
 
-use super::approval::{ApprovalCode, parse_decision};
+use super::approval::{ApprovalCode, buttons, parse_decision};
 
 agentd_base::typed_id!(
     /// The id of a message that came from a chat platform.
@@ -51,6 +52,28 @@ pub(crate) struct ChannelMessage {
     pub is_addressed: bool,
     pub reply_to: Address,
     pub received_at: Timestamp,
+}
+
+/// What a message to a chat platform carries besides its text.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct MessageDetails {
+    pub(crate) address: Address,
+    /// An approval that buttons under the message decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) approval_id: Option<String>,
+    /// Whether the text shows the whole input of the approval.
+    #[serde(default)]
+    pub(crate) can_approve: bool,
+}
+
+impl MessageDetails {
+    pub(crate) fn new(address: Address) -> Self {
+        Self { address, approval_id: None, can_approve: false }
+    }
+
+    pub(crate) fn buttons(&self) -> Vec<Button> {
+        self.approval_id.as_deref().map(|id| buttons(id, self.can_approve)).unwrap_or_default()
+    }
 }
 
 /// Maximum number of parts of an album that become one message. Telegram has no larger ones.

@@ -4,21 +4,19 @@ mod approval;
 mod attachments;
 mod message;
 mod pairing;
-mod platforms;
-mod rules;
+mod settings;
 
 pub use pairing::{ApprovedSender, ApprovedSenders, Pairing};
-pub use platforms::{
-    ChannelSettings, DiscordSettings, GoogleChatSettings, SlackSettings, TeamsSettings, TelegramSettings,
-    WhatsappSettings,
+pub use settings::{
+    ChannelMode, ChannelRules, ChannelSettings, DiscordSettings, GoogleChatSettings, GroupPolicy, SenderPolicy,
+    SlackSettings, TeamsSettings, TelegramSettings, WhatsappSettings,
 };
-pub use rules::{ChannelMode, ChannelRules, GroupPolicy, SenderPolicy};
 
-pub(super) use approval::{ApprovalCode, ChatApproval, parse_decision};
+pub(super) use approval::{ApprovalCode, ChatApproval, parse_button, parse_decision};
 pub(super) use attachments::{FetchedFile, MAX_FILE_BYTES, MAX_FILES};
 pub(super) use message::{
-    ALBUM_PAUSE, ChannelMessage, ChannelMessageId, Command, KEPT, LIMITS, MAX_ALBUM_PARTS, MAX_ALBUM_WAIT, MessageEnd,
-    QUEUE,
+    ALBUM_PAUSE, ChannelMessage, ChannelMessageId, Command, KEPT, LIMITS, MAX_ALBUM_PARTS, MAX_ALBUM_WAIT,
+    MessageDetails, MessageEnd, QUEUE,
 };
 pub(super) use pairing::{CODE_LIFE, EVICTION_LIMITS, MAX_OPEN_CODES, PAIRING_LIMIT_NOTICE_INTERVAL, new_code};
-pub(super) use platforms::ChannelPatch;
+pub(super) use settings::ChannelPatch;

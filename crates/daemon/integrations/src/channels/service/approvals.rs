@@ -9,17 +9,15 @@
 use std::sync::Arc;
 
 use agentd_base::{Page, PageLimits, Problems, visible};
-use agentd_chat_platforms::{Address, Button, ButtonStyle, ChatPlatform, Decision, Platform, Sender};
-use agentd_engine::engine::{Approval, ApprovalId, ApprovalStatus, EngineError, SessionId};
+use agentd_chat_platforms::{Address, ChatPlatform, Decision, Platform, Sender};
+use agentd_engine::engine::{Approval, ApprovalStatus, EngineError, SessionId};
 use agentd_store::{Read, StoreError, Tx};
 
-use super::{Channel, Channels, MessageDetails, plain_name};
+use super::{Channel, Channels, plain_name};
 use crate::channels::error::ChannelError;
-use crate::channels::model::{ApprovalCode, ChannelMessage, ChatApproval};
+use crate::channels::model::{ApprovalCode, ChannelMessage, ChatApproval, MessageDetails, parse_button};
 use crate::channels::store;
 
-const APPROVE: &str = "approve:";
-const REJECT: &str = "reject:";
 const MAX_TOOL_CHARACTERS: usize = 200;
 
 const ONLY_OWNER: &str = "Only the owner of this channel can approve or reject this.";
@@ -32,27 +30,6 @@ enum Answer {
     Settled(String),
     /// Nothing changed.
     Refused(String),
-}
-
-pub(super) fn buttons(approval: &str, can_approve: bool) -> Vec<Button> {
-    let button = |label: &str, action: &str, style| Button {
-        label: label.to_owned(),
-        data: format!("{action}{approval}"),
-        style,
-    };
-    let approve = can_approve.then(|| button("Approve", APPROVE, ButtonStyle::Primary));
-    approve.into_iter().chain([button("Reject", REJECT, ButtonStyle::Danger)]).collect()
-}
-
-/// The decision and the approval that a button names.
-fn parse(data: &str) -> Option<(bool, ApprovalId)> {
-    let approved = data.strip_prefix(APPROVE).map(|id| (true, ApprovalId::from(id)));
-    approved.or_else(|| data.strip_prefix(REJECT).map(|id| (false, ApprovalId::from(id))))
-}
-
-/// Whether the data is that of a button of an approval.
-pub(super) fn is_decision(data: &str) -> bool {
-    parse(data).is_some()
 }
 
 fn tool_of(approval: &Approval) -> String {
@@ -165,7 +142,7 @@ impl Channels {
 
     /// Handles a pressed button.
     pub(super) async fn press(&self, channel: &Arc<Channel>, decision: Decision) -> Result<(), ChannelError> {
-        let Some((is_approved, id)) = parse(&decision.data) else { return Ok(()) };
+        let Some((is_approved, id)) = parse_button(&decision.data) else { return Ok(()) };
         let mut read = self.0.context.db.read().await?;
         let found = store::find_approval(&mut read, &id).await?;
         let requested = found.filter(|requested| has_button(requested, channel.platform, &decision));
@@ -190,7 +167,7 @@ impl Channels {
     }
 
     /// Handles `approve 123456` or `reject 123456`. Returns the reply.
-    pub(super) async fn decide_by_code(
+    pub(crate) async fn decide_by_code(
         &self,
         message: &ChannelMessage,
         code: ApprovalCode,

@@ -12,19 +12,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::{Backoff, Timestamp};
-use agentd_chat_platforms::{Batch, Connection, ConnectionEvent, Ended, Opening, Platform, SendError};
-use agentd_core::lease::HeldRow;
-use agentd_core::runtime::{NextDue, WorkerReport};
+use agentd_chat_platforms::{ConnectionEvent, Ended, Opening, Platform, SendError};
+use agentd_core::runtime::WorkerReport;
 use agentd_store::{StoreError, Tx};
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::Notify;
 
+use super::connections::{Held, LEASE, Open, RENEWED_AFTER};
 use super::{Channel, Channels};
 use crate::channels::error::ChannelError;
 use crate::channels::model::ChannelMode;
-use crate::channels::store::{self, KeptConnection};
+use crate::channels::store;
 
-const LEASE: Duration = Duration::from_secs(30);
-const RENEWED_AFTER: Duration = Duration::from_secs(10);
 /// Batches of one connection in one round.
 const MOST_BATCHES: usize = 64;
 /// The first time a connection that stood is opened again at once.
@@ -34,35 +32,6 @@ const BACKOFF: Backoff =
 const STOOD: Duration = Duration::from_secs(60);
 /// Somebody has to do something on the platform's pages; with other settings it is tried at once.
 const AFTER_REFUSAL: Duration = Duration::from_secs(300);
-
-/// Every platform's, as this daemon holds it.
-#[derive(Debug, Default)]
-pub(super) struct Connections {
-    held: Mutex<BTreeMap<Platform, Held>>,
-    wake: Arc<Notify>,
-    next_due: NextDue,
-}
-
-/// What this daemon holds of a platform.
-#[derive(Debug)]
-struct Held {
-    channel: Arc<Channel>,
-    /// The last one stays; those before it are about to be ended by the platform.
-    open: Vec<Open>,
-    kept: KeptConnection,
-    /// The lease and when it ends; `None`: another daemon holds it.
-    lease: Option<(HeldRow, Timestamp)>,
-    retry_at: Timestamp,
-    failures: u32,
-}
-
-#[derive(Debug)]
-struct Open {
-    connection: Connection,
-    connected_at: Option<Timestamp>,
-    /// Could not be stored.
-    waiting: Option<Batch>,
-}
 
 impl Channels {
     pub(crate) fn connections_due(&self) -> Timestamp {
@@ -242,12 +211,14 @@ impl Channels {
         self.0.connections.wake.notify_one();
     }
 
-    /// Ends every connection; other daemons may open them.
-    pub(super) async fn let_go_of_connections(&self) {
+    /// Ends every connection, so that other daemons may open them, and waits until nothing waits for a permit here any
+    /// more, `limit` at most.
+    pub async fn drain(&self, limit: Duration) {
         let all = std::mem::take(&mut *self.0.connections.held.lock().await);
         for held in all.into_values() {
             self.release(held).await;
         }
+        self.0.queue.drain(limit).await;
     }
 
     async fn release(&self, mut held: Held) {
@@ -258,46 +229,6 @@ impl Channels {
         if let Err(error) = self.0.context.db.write_relaxed(release).await {
             tracing::debug!(%error, "a connection to a chat platform is taken over when its lease ends");
         }
-    }
-}
-
-impl Held {
-    fn new(channel: Arc<Channel>, now: Timestamp) -> Self {
-        let kept = KeptConnection::default();
-        Self { channel, open: Vec::new(), kept, lease: None, retry_at: now, failures: 0 }
-    }
-
-    /// Goes by other settings from now on.
-    fn follow(&mut self, channel: Arc<Channel>, now: Timestamp) {
-        if Arc::ptr_eq(&self.channel, &channel) {
-            return;
-        }
-        if self.channel.connection_key != channel.connection_key {
-            self.kept.resume = self.state().resume;
-            self.open.clear();
-        }
-        // The owner may have put right what was wrong.
-        (self.channel, self.retry_at, self.failures) = (channel, now, 0);
-    }
-
-    fn is_connected(&self) -> bool {
-        self.open.iter().any(|open| open.connected_at.is_some())
-    }
-
-    /// As it is to be kept.
-    fn state(&self) -> KeptConnection {
-        let resume = match self.open.last() {
-            Some(open) => open.connection.resume(),
-            None => self.kept.resume.clone(),
-        };
-        KeptConnection { resume, is_connected: self.is_connected() }
-    }
-
-    /// When there is something to do though nothing comes.
-    fn due(&self) -> Timestamp {
-        let renewal = self.lease.as_ref().map(|(_, until)| *until - (LEASE - RENEWED_AFTER));
-        let retry = (self.open.is_empty()).then_some(self.retry_at);
-        renewal.into_iter().chain(retry).min().unwrap_or(self.retry_at)
     }
 }
 

@@ -1,11 +1,10 @@
 //! What can be done with channels.
 
 mod adapters;
-mod albums;
 mod approvals;
-mod attachments;
-mod commands;
 mod connect;
+mod connections;
+mod contents;
 mod pairings;
 mod progress;
 mod receive;
@@ -13,11 +12,10 @@ mod status;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use agentd_automation::notify::{Notification, Notify, NotifyError, Target};
 use agentd_base::visible;
-use agentd_chat_platforms::{Address, Button, Platform, Sender};
+use agentd_chat_platforms::{Platform, Sender};
 use agentd_conversation::chat::Chat;
 use agentd_core::rate_limit::{OutcomeCounts, RateLimiter};
 use agentd_core::runtime::{AppContext, NextDue, WorkQueue};
@@ -26,15 +24,15 @@ use agentd_engine::agents::Agents;
 use agentd_engine::engine::Engine;
 use agentd_engine::tools::Tools;
 use agentd_store::{StoreError, Tx};
-use serde::{Deserialize, Serialize};
 
 use super::error::ChannelError;
-use super::model::{EVICTION_LIMITS, LIMITS, QUEUE};
+use super::model::{EVICTION_LIMITS, LIMITS, MessageDetails, QUEUE};
+use super::store;
 
 use adapters::Adapters;
 pub(super) use adapters::Channel;
-pub(super) use albums::Album;
-use connect::Connections;
+use connections::Connections;
+pub(super) use contents::Album;
 pub use status::{ChannelStatus, ChannelSummary};
 
 /// Messages that one daemon holds while their turns wait for a permit; more than this stay for others, and for later.
@@ -79,28 +77,6 @@ pub struct Channels(Arc<Inner>);
 impl std::fmt::Debug for Channels {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Channels").field("queue", &self.0.queue).finish_non_exhaustive()
-    }
-}
-
-/// What a message to a chat platform carries besides its text.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct MessageDetails {
-    pub(super) address: Address,
-    /// An approval that buttons under the message decide.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) approval_id: Option<String>,
-    /// Whether the text shows the whole input of the approval.
-    #[serde(default)]
-    can_approve: bool,
-}
-
-impl MessageDetails {
-    pub(super) fn new(address: Address) -> Self {
-        Self { address, approval_id: None, can_approve: false }
-    }
-
-    pub(super) fn buttons(&self) -> Vec<Button> {
-        self.approval_id.as_deref().map(|id| approvals::buttons(id, self.can_approve)).unwrap_or_default()
     }
 }
 
@@ -155,12 +131,6 @@ impl Channels {
         self.0.counts.read()
     }
 
-    /// Lets go of connections, and waits until nothing waits for a permit here any more, `limit` at most.
-    pub async fn drain(&self, limit: Duration) {
-        self.let_go_of_connections().await;
-        self.0.queue.drain(limit).await;
-    }
-
     /// A platform that is turned on; `None` while it is off.
     pub(super) async fn channel(&self, platform: Platform) -> Result<Option<Arc<Channel>>, ChannelError> {
         Ok(self.0.adapters.find(platform).await?)
@@ -188,6 +158,21 @@ impl Channels {
                 tracing::error!(%error, "an answer cannot be sent");
                 Ok(())
             }
+        }
+    }
+    /// Keeps what went wrong when something was last sent. That it cannot be kept stops nothing.
+    pub(crate) async fn note_outcome(&self, channel: &Channel, error: Option<String>) {
+        let platform = channel.platform;
+        let known = async {
+            let states = store::list_states(&mut self.0.context.db.read().await?).await?;
+            Ok::<_, ChannelError>(states.get(&platform).and_then(|state| state.last_error.clone()))
+        };
+        if known.await.is_ok_and(|known| known == error) {
+            return;
+        }
+        let note = async move |tx: &mut Tx| store::note_error(tx, platform, error.as_deref()).await;
+        if let Err(error) = self.0.context.db.write_relaxed(note).await {
+            tracing::debug!(%error, "what a chat platform said could not be kept");
         }
     }
 }

@@ -5,11 +5,11 @@ use agentd_base::Page;
 use agentd_chat_platforms::{IncomingMessage, Platform};
 use agentd_store::{Read, StoreError, Tx};
 
-use super::{Channels, MessageDetails, plain};
+use super::{Channels, plain};
 use crate::channels::error::ChannelError;
 use crate::channels::model::{
-    ApprovedSender, ApprovedSenders, CODE_LIFE, ChannelSettings, MAX_OPEN_CODES, PAIRING_LIMIT_NOTICE_INTERVAL,
-    Pairing, new_code,
+    ApprovedSender, ApprovedSenders, CODE_LIFE, ChannelSettings, MAX_OPEN_CODES, MessageDetails,
+    PAIRING_LIMIT_NOTICE_INTERVAL, Pairing, new_code,
 };
 use crate::channels::store;
 

@@ -6,9 +6,9 @@ use agentd_base::Timestamp;
 use agentd_engine::engine::{SessionId, TurnActivity};
 use agentd_store::{StoreError, Tx};
 
-use super::{Channels, MessageDetails};
+use super::Channels;
 use crate::channels::error::ChannelError;
-use crate::channels::model::ChannelMessage;
+use crate::channels::model::{ChannelMessage, MessageDetails};
 use crate::channels::store;
 
 /// After so long whoever asked hears that the turn goes on.

@@ -3,31 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_chat_platforms::{Attachment, Incoming, IncomingMessage, Platform, WebhookAnswer, WebhookRequest};
+use agentd_chat_platforms::{
+    Attachment, Incoming, IncomingMessage, Platform, Undelivered, WebhookAnswer, WebhookRequest,
+};
 use agentd_core::rate_limit::{Outcome, RateLimiter, Refusal};
 use agentd_store::{NewEvent, NewItem, StoreError, Tx};
 use serde_json::{Value, json};
 
-use super::approvals::is_decision;
-use super::{Channel, Channels, MessageDetails};
+use super::{Channel, Channels};
 use crate::channels::error::ChannelError;
 use crate::channels::model::{
-    ALBUM_PAUSE, ChannelMessageId, GroupPolicy, MessageEnd, QUEUE, SenderPolicy, parse_decision,
+    ALBUM_PAUSE, ChannelMessageId, GroupPolicy, MessageDetails, MessageEnd, QUEUE, SenderPolicy, parse_button,
+    parse_decision,
 };
 use crate::channels::store;
-
-/// Who wrote a message, to the owner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    /// Let in or named.
-    Trusted,
-    /// Anybody, where anybody may speak.
-    Untrusted,
-    /// Gets a code, and nothing else.
-    Stranger,
-    /// Is not answered.
-    Refused,
-}
 
 /// Senders of messages that are let in and not stored yet. What is not stored comes again, and must not count twice.
 struct Admitted<'a> {
@@ -49,41 +38,23 @@ impl Channels {
     /// # Errors
     /// `Off`, `Unverified`, `Malformed`, `KeysAway`, `TooFast`, `Overloaded`, or the store's refusal.
     pub async fn receive(&self, platform: Platform, request: WebhookRequest) -> Result<WebhookAnswer, ChannelError> {
-        let received = self.try_receive(platform, request).await;
-        if let Err(error) = &received {
-            self.0.counts.count(error.outcome());
-        }
-        received
-    }
-
-    async fn try_receive(&self, platform: Platform, request: WebhookRequest) -> Result<WebhookAnswer, ChannelError> {
-        let channel = self.channel(platform).await?.ok_or(ChannelError::Off)?;
-        let received = channel.adapter.receive(&request, self.0.context.clock.now()).await?;
-        if !received.incoming.is_empty() {
+        let received = async {
+            let channel = self.channel(platform).await?.ok_or(ChannelError::Off)?;
+            let received = channel.adapter.receive(&request, self.0.context.clock.now()).await?;
             self.take(&channel, received.incoming).await?;
-        }
-        Ok(received.answer)
+            Ok(received.answer)
+        };
+        received.await.inspect_err(|error: &ChannelError| self.0.counts.count(error.outcome()))
     }
 
     /// Stores what came, however it came.
     ///
     /// # Errors
     /// `TooFast`, `Overloaded`, or the store's refusal. Then all of it may be taken again.
-    pub(crate) async fn take(&self, channel: &Arc<Channel>, incoming: Vec<Incoming>) -> Result<(), ChannelError> {
+    pub(super) async fn take(&self, channel: &Arc<Channel>, incoming: Vec<Incoming>) -> Result<(), ChannelError> {
+        let admission = self.0.admission.get(&channel.platform).ok_or(ChannelError::Off)?;
         let (mut messages, mut decisions, mut undelivered) = (Vec::new(), Vec::new(), Vec::new());
-        for incoming in incoming {
-            let incoming = match incoming {
-                // A button of another program: what is on it is what the person said.
-                Incoming::Decision(other) if !is_decision(&other.data) => {
-                    let message = other.into_message();
-                    // Nobody decides by text that another program wrote.
-                    if parse_decision(&message.text).is_some() {
-                        continue;
-                    }
-                    Incoming::Message(message)
-                }
-                incoming => incoming,
-            };
+        for incoming in incoming.into_iter().filter_map(read_button) {
             match incoming {
                 Incoming::Message(message) if is_kept(channel.rules.groups, &message) => messages.push(message),
                 Incoming::Message(_) => {}
@@ -92,23 +63,8 @@ impl Channels {
             }
         }
         if !messages.is_empty() {
-            self.take_messages(channel, messages).await?;
+            admission.check_backlog(&self.0.context).await?;
         }
-        for failure in undelivered {
-            self.note_undelivered(channel, failure).await?;
-        }
-        // Last: what fails comes again as a whole, and a decision that comes again is told that it was made already.
-        for decision in decisions {
-            if self.admit(self.admission(channel.platform)?, &decision.sender.id)? {
-                self.press(channel, decision).await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn take_messages(&self, channel: &Arc<Channel>, messages: Vec<IncomingMessage>) -> Result<(), ChannelError> {
-        let admission = self.admission(channel.platform)?;
-        admission.check_backlog(&self.0.context).await?;
         let mut admitted = Admitted { admission, senders: Vec::new() };
         let mut kept = Vec::new();
         for message in messages {
@@ -117,27 +73,29 @@ impl Channels {
                 kept.push(message);
             }
         }
-        if kept.is_empty() {
-            return Ok(());
+        if !kept.is_empty() {
+            let (this, channel) = (self.clone(), Arc::clone(channel));
+            let work = async move |tx: &mut Tx| {
+                let mut outcomes = Vec::new();
+                for message in &kept {
+                    outcomes.push(this.store(tx, &channel, message).await?);
+                }
+                Ok::<_, StoreError>(outcomes)
+            };
+            let outcomes = self.0.context.db.write(work).await?;
+            admitted.senders.clear();
+            outcomes.into_iter().for_each(|outcome| self.0.counts.count(outcome));
         }
-        let (this, channel) = (self.clone(), Arc::clone(channel));
-        let work = async move |tx: &mut Tx| {
-            let mut outcomes = Vec::new();
-            for message in &kept {
-                outcomes.push(this.store(tx, &channel, message).await?);
+        for failure in undelivered {
+            self.note_undelivered(channel.platform, failure).await?;
+        }
+        // Last: what fails comes again as a whole, and a decision that comes again is told that it was made already.
+        for decision in decisions {
+            if self.admit(admission, &decision.sender.id)? {
+                self.press(channel, decision).await?;
             }
-            Ok::<_, StoreError>(outcomes)
-        };
-        let outcomes = self.0.context.db.write(work).await?;
-        admitted.senders.clear();
-        for outcome in outcomes {
-            self.0.counts.count(outcome);
         }
         Ok(())
-    }
-
-    fn admission(&self, platform: Platform) -> Result<&RateLimiter<String>, ChannelError> {
-        self.0.admission.get(&platform).ok_or(ChannelError::Off)
     }
 
     /// Whether it is taken. What one sender writes too fast is dropped: were it refused, the platform would send it
@@ -153,19 +111,21 @@ impl Channels {
         }
     }
 
+    /// Stores a message for the agent, or offers its sender a pairing code, as the rules of the channel say.
     async fn store(&self, tx: &mut Tx, channel: &Channel, message: &IncomingMessage) -> Result<Outcome, StoreError> {
         let platform = channel.platform;
         let is_addressed = is_for_agent(channel.rules.groups, message);
-        let is_trusted = match standing(tx, channel, message).await? {
-            Standing::Trusted => true,
-            Standing::Untrusted => false,
-            Standing::Stranger if !is_addressed => return Ok(Outcome::Disabled),
-            Standing::Stranger => {
-                self.offer_pairing(tx, platform, message).await?;
-                return Ok(Outcome::Accepted);
+        let is_trusted = channel.is_trusted(tx, &message.sender.id).await?;
+        if !is_trusted {
+            match channel.rules.sender_policy {
+                SenderPolicy::Open => {}
+                SenderPolicy::Pairing if is_addressed => {
+                    self.offer_pairing(tx, platform, message).await?;
+                    return Ok(Outcome::Accepted);
+                }
+                SenderPolicy::Pairing | SenderPolicy::Allowlist => return Ok(Outcome::Disabled),
             }
-            Standing::Refused => return Ok(Outcome::Disabled),
-        };
+        }
         let id = ChannelMessageId::generate(&self.0.context.ids);
         if !store::insert_message(tx, &id, platform, message, is_trusted, is_addressed).await? {
             return Ok(Outcome::Repeated);
@@ -191,6 +151,18 @@ impl Channels {
         Ok(Outcome::Accepted)
     }
 
+    /// A message that had gone out did not arrive: it is a dead letter, and the channel says why.
+    async fn note_undelivered(&self, platform: Platform, failure: Undelivered) -> Result<(), ChannelError> {
+        let notify = self.0.uses.notify.clone();
+        let Undelivered { message_id, reason } = failure;
+        tracing::info!(platform = platform.id(), message = message_id, reason, "a message did not arrive");
+        let note = async move |tx: &mut Tx| {
+            notify.note_undelivered(tx, platform.id(), &message_id, &reason).await?;
+            store::note_error(tx, platform, Some(&reason)).await
+        };
+        Ok(self.0.context.db.write::<_, StoreError, _>(note).await?)
+    }
+
     /// Tells the sender that the message holds nothing that can be read.
     async fn answer_unreadable(
         &self,
@@ -204,6 +176,18 @@ impl Channels {
         let details = MessageDetails::new(message.reply_to.clone());
         let text = format!("agentd cannot read {what} yet.");
         self.send_in(tx, platform, &details, &text, format!("channel:{id}"), None).await
+    }
+}
+
+/// What is on a button of another program is what the sender said. `None`: nobody decides by text that another program
+/// wrote.
+fn read_button(incoming: Incoming) -> Option<Incoming> {
+    match incoming {
+        Incoming::Decision(other) if parse_button(&other.data).is_none() => {
+            let message = other.into_message();
+            parse_decision(&message.text).is_none().then_some(Incoming::Message(message))
+        }
+        incoming => Some(incoming),
     }
 }
 
@@ -246,15 +230,4 @@ fn is_for_agent(groups: GroupPolicy, message: &IncomingMessage) -> bool {
         GroupPolicy::Never => false,
     };
     has_content && (!message.chat.is_group || is_wanted)
-}
-
-async fn standing(tx: &mut Tx, channel: &Channel, message: &IncomingMessage) -> Result<Standing, StoreError> {
-    if channel.is_trusted(tx, &message.sender.id).await? {
-        return Ok(Standing::Trusted);
-    }
-    Ok(match channel.rules.sender_policy {
-        SenderPolicy::Open => Standing::Untrusted,
-        SenderPolicy::Pairing => Standing::Stranger,
-        SenderPolicy::Allowlist => Standing::Refused,
-    })
 }

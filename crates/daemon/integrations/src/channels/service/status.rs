@@ -1,16 +1,13 @@
 //! How the platforms are, and trying one out.
 
-use std::sync::Arc;
-
 use agentd_base::Timestamp;
-use agentd_chat_platforms::{Account, Outgoing, Platform, SendError, Sent, Undelivered};
-use agentd_store::{StoreError, Tx};
+use agentd_chat_platforms::{Account, Outgoing, Platform, SendError, Sent};
 use serde::Serialize;
 use url::Url;
 use utoipa::ToSchema;
 
+use super::Channels;
 use super::adapters::webhook_url;
-use super::{Channel, Channels};
 use crate::channels::error::ChannelError;
 use crate::channels::model::{ChannelMode, ChannelSettings};
 use crate::channels::store;
@@ -119,36 +116,5 @@ impl Channels {
             SendError::NotSetUp("the daemon does not know its own address; set SVC_BASE_URL".to_owned())
         })?;
         Ok(channel.adapter.register(&url).await?)
-    }
-
-    /// A message that had gone out did not arrive: it is a dead letter, and the channel says why.
-    ///
-    /// # Errors
-    /// The store's refusal.
-    pub(super) async fn note_undelivered(&self, channel: &Channel, failure: Undelivered) -> Result<(), ChannelError> {
-        let (notify, platform) = (self.0.uses.notify.clone(), channel.platform);
-        let Undelivered { message_id, reason } = failure;
-        tracing::info!(platform = platform.id(), message = message_id, reason, "a message did not arrive");
-        let note = async move |tx: &mut Tx| {
-            notify.note_undelivered(tx, platform.id(), &message_id, &reason).await?;
-            store::note_error(tx, platform, Some(&reason)).await
-        };
-        Ok(self.0.context.db.write::<_, StoreError, _>(note).await?)
-    }
-
-    /// Keeps what went wrong when something was last sent. That it cannot be kept stops nothing.
-    pub(crate) async fn note_outcome(&self, channel: &Arc<Channel>, error: Option<String>) {
-        let platform = channel.platform;
-        let known = async {
-            let states = store::list_states(&mut self.0.context.db.read().await?).await?;
-            Ok::<_, ChannelError>(states.get(&platform).and_then(|state| state.last_error.clone()))
-        };
-        if known.await.is_ok_and(|known| known == error) {
-            return;
-        }
-        let note = async move |tx: &mut Tx| store::note_error(tx, platform, error.as_deref()).await;
-        if let Err(error) = self.0.context.db.write_relaxed(note).await {
-            tracing::debug!(%error, "what a chat platform said could not be kept");
-        }
     }
 }

@@ -1,5 +1,5 @@
 //! Begins the turns of messages, each as soon as those before it in its chat are answered and it has a permit at its
-//! agent's provider.
+//! agent's provider; carries out what a message asks the daemon itself for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,14 +8,15 @@ use agentd_base::Backoff;
 use agentd_conversation::chat::{ChatError, ConversationId, ExecutionMode, SendMessage, StartedReply};
 use agentd_core::runtime::{AppContext, HandlesItems, ItemFailure, WorkQueue};
 use agentd_engine::agents::{Agent, AgentError};
-use agentd_engine::engine::{EngineError, SessionId};
+use agentd_engine::engine::{EngineError, SessionId, cancel_in_conversation};
 use agentd_store::{Lease, StoreError, Tx};
 use serde::Deserialize;
 
-use crate::channels::model::{ChannelMessage, ChannelMessageId, FetchedFile, MessageEnd};
-use crate::channels::prompt;
-use crate::channels::service::{Album, Channel, Channels, MessageDetails};
+use crate::channels::error::ChannelError;
+use crate::channels::model::{ChannelMessage, ChannelMessageId, Command, FetchedFile, MessageDetails, MessageEnd};
+use crate::channels::service::{Album, Channel, Channels};
 use crate::channels::store;
+use crate::channels::turns;
 
 /// After which a message that waits for those before it is looked at again.
 const AFTER_OTHERS: Duration = Duration::from_secs(1);
@@ -23,6 +24,9 @@ const AFTER_OTHERS: Duration = Duration::from_secs(1);
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(30 * 60);
 const BACKOFF: Backoff =
     Backoff { base: Duration::from_secs(2), multiplier: 2.0, cap: Duration::from_secs(60), jitter: 0.2 };
+const HELP: &str = "Write what you want to know, and I answer here.\n\n- `/new` begins a new conversation: I forget what was \
+                    said in this one.\n- `/stop` ends what I am doing.\n- `approve 123456` and `reject 123456` \
+                    decide an approval by its code, if you are the owner.\n- `/help` shows this.";
 /// A typing sign lasts for about five seconds on most platforms.
 const TYPING_INTERVAL: Duration = Duration::from_secs(4);
 /// Who still waits then sees nothing any more, and is answered all the same.
@@ -65,7 +69,7 @@ impl HandlesItems for StartTurns {
             return self.complete(lease).await;
         };
         if let Some(command) = message.command() {
-            return Ok(channels.run_command(lease, message, command).await?);
+            return Ok(run_command(channels, lease, message, command).await?);
         }
         let off = || Failure::last(MessageEnd::Dropped, "the channel was switched off before the message was answered");
         let channel = channels.channel(message.platform).await?.ok_or_else(off)?;
@@ -118,6 +122,41 @@ impl HandlesItems for StartTurns {
     }
 }
 
+/// Carries a command out, with the end of the queue's item.
+async fn run_command(
+    channels: &Channels,
+    lease: &Lease,
+    message: ChannelMessage,
+    command: Command,
+) -> Result<(), ChannelError> {
+    let decided = match command {
+        Command::Decide { is_approved, code } => channels.decide_by_code(&message, code, is_approved).await?,
+        Command::New | Command::Stop | Command::Help => String::new(),
+    };
+    let (this, lease) = (channels.clone(), lease.clone());
+    let work = async move |tx: &mut Tx| {
+        tx.complete(&lease).await?;
+        let text = match command {
+            Command::Help => HELP,
+            Command::New => {
+                store::delete_conversation(tx, message.platform, &message.chat).await?;
+                "A new conversation begins with your next message."
+            }
+            Command::Stop => {
+                if let Some(going) = store::find_conversation(tx, message.platform, &message.chat).await? {
+                    cancel_in_conversation(tx, &going).await?;
+                }
+                "I stop."
+            }
+            Command::Decide { .. } => &decided,
+        };
+        store::update_ended(tx, &message.id, MessageEnd::Answered, None).await?;
+        let details = MessageDetails::new(message.reply_to.clone());
+        this.send_in(tx, message.platform, &details, text, format!("channel:{}", message.id), None).await
+    };
+    Ok(channels.context().db.write::<_, StoreError, _>(work).await?)
+}
+
 async fn start(
     channels: &Channels,
     lease: &Lease,
@@ -139,7 +178,7 @@ async fn start(
             execution_mode: Some(ExecutionMode::ApprovalRequired),
             device: None,
             key_id: None,
-            channel: Some(prompt::turn(message, &channel.rules, is_trusted)),
+            channel: Some(turns::turn(message, &channel.rules, is_trusted)),
         };
         let (held, message, agent) = (lease.clone(), message.clone(), agent.id.clone());
         let with = async move |tx: &mut Tx, reply: &StartedReply| {
@@ -172,7 +211,6 @@ async fn fetch_files(
     tokio::select! {
         files = channels.fetch_files(channel, agent, message) => Ok(files),
         () = channels.context().draining.cancelled() => Err(EngineError::Draining.into()),
-
     }
 }
 

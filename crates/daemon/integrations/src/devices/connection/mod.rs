@@ -1,5 +1,6 @@
 //! The sockets of devices: one each, and what goes on over it.
 
+mod registered;
 mod registry;
 mod tools;
 
@@ -15,11 +16,12 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::model::{Device, to_device};
-use tools::RegisteredTool;
+use registered::RegisteredTool;
 
+pub(super) use registered::register;
 pub(super) use registry::Connections;
 pub use registry::SocketsClosed;
-pub(super) use tools::register;
+pub(super) use tools::device_tools;
 
 /// The largest frame that a device may send.
 pub(super) const MAX_FRAME_BYTES: usize = 1 << 20;
@@ -129,8 +131,9 @@ impl Connection {
 
     /// Name and description of each tool that is offered.
     pub(super) fn describe_tools(&self) -> Vec<(String, String)> {
-        let tools = self.registered();
-        tools.iter().map(|tool| (tool.description.name.clone(), tool.description.description.clone())).collect()
+        let described =
+            |tool: &Arc<RegisteredTool>| (tool.description.name.clone(), tool.description.description.clone());
+        self.registered().iter().map(described).collect()
     }
 
     pub(super) fn answer(&self, call: &str, answer: CallAnswer) {

@@ -5,11 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_engine::tools::Tool;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 
-use super::tools::DeviceTool;
 use super::{CallCounts, Connection, Ending};
 use crate::devices::model::DeviceId;
 
@@ -118,20 +116,8 @@ impl Connections {
         closed
     }
 
-    /// The tools of every connected device, in an order that stays the same.
-    pub(crate) fn tools(&self) -> Vec<Arc<dyn Tool>> {
-        let mut open: Vec<Arc<Connection>> = self.0.state.lock().open.values().cloned().collect();
-        open.sort_unstable_by(|a, b| a.device.slug.cmp(&b.device.slug));
-        let of_one = |connection: Arc<Connection>| {
-            let tools = connection.registered();
-            let device = connection.device.clone();
-            tools.iter().map(|tool| self.tool(&device, tool)).collect::<Vec<_>>()
-        };
-        open.into_iter().flat_map(of_one).collect()
-    }
-
-    fn tool(&self, device: &crate::devices::model::Device, tool: &Arc<super::tools::RegisteredTool>) -> Arc<dyn Tool> {
-        Arc::new(DeviceTool::new(self.clone(), device.clone(), Arc::clone(tool)))
+    pub(crate) fn open(&self) -> Vec<Arc<Connection>> {
+        self.0.state.lock().open.values().cloned().collect()
     }
 }
 

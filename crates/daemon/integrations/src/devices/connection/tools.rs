@@ -1,69 +1,44 @@
 //! The tools that a device lends.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use agentd_engine::tools::{
-    Author, Effect, InputSchema, Share, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, fingerprint_of,
+    Author, Share, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, fingerprint_of,
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
+use super::registered::RegisteredTool;
 use super::registry::Connections;
 use super::{CallAnswer, Connection, MAX_CALLS};
-use crate::devices::model::{Device, MAX_TOOL_NAME, ToolSpec, is_tool_name, to_device};
+use crate::devices::model::{Device, to_device};
 
-/// A device may need long, but a turn does not wait for ever.
-const TIME_LIMIT: Duration = Duration::from_secs(300);
 const MAX_ERROR_CHARACTERS: usize = 4_000;
-
-/// A tool as its device registered it.
-#[derive(Debug)]
-pub(crate) struct RegisteredTool {
-    /// As the device calls it.
-    name: String,
-    pub(super) description: ToolDescription,
-}
-
-/// Checks what a device wants to register: all of it counts, or nothing.
-///
-/// # Errors
-/// A sentence for the device's maker.
-pub(crate) fn register(device: &Device, specs: Vec<ToolSpec>) -> Result<Arc<[Arc<RegisteredTool>]>, String> {
-    let mut names = HashSet::new();
-    let mut tools = Vec::with_capacity(specs.len());
-    for ToolSpec { name, description, input_schema } in specs {
-        if !is_tool_name(&name) {
-            let shown: String = name.chars().take(MAX_TOOL_NAME + 8).collect();
-            return Err(format!("`{shown}` is no name of a tool: 1 to {MAX_TOOL_NAME} of a-z, A-Z, 0-9, _ and -"));
-        }
-        if !names.insert(name.clone()) {
-            return Err(format!("the tool `{name}` stands twice"));
-        }
-        let input_schema =
-            InputSchema::new(input_schema).map_err(|problem| format!("the input_schema of `{name}` {problem}"))?;
-        let description = ToolDescription {
-            name: device.tool_name(&name),
-            description: description.trim().to_owned(),
-            input_schema,
-            effect: Effect::Acts,
-            time_limit: TIME_LIMIT,
-        };
-        tools.push(Arc::new(RegisteredTool { name, description }));
-    }
-    Ok(tools.into())
-}
 
 /// A device's tool in the hands of an agent. It asks whichever connection the device has then.
 #[derive(Clone)]
-pub(super) struct DeviceTool {
+struct DeviceTool {
     connections: Connections,
     device: Device,
     tool: Arc<RegisteredTool>,
+}
+
+/// The tools of every connected device, in an order that stays the same.
+pub(crate) fn device_tools(connections: &Connections) -> Vec<Arc<dyn Tool>> {
+    let mut open = connections.open();
+    open.sort_unstable_by(|a, b| a.device.slug.cmp(&b.device.slug));
+    let of_one = |connection: Arc<Connection>| {
+        let tools = connection.registered();
+        let tool = |tool: &Arc<RegisteredTool>| {
+            let (connections, device) = (connections.clone(), connection.device.clone());
+            Arc::new(DeviceTool { connections, device, tool: Arc::clone(tool) }) as Arc<dyn Tool>
+        };
+        tools.iter().map(tool).collect::<Vec<_>>()
+    };
+    open.into_iter().flat_map(of_one).collect()
 }
 
 impl std::fmt::Debug for DeviceTool {
@@ -73,10 +48,6 @@ impl std::fmt::Debug for DeviceTool {
 }
 
 impl DeviceTool {
-    pub(super) fn new(connections: Connections, device: Device, tool: Arc<RegisteredTool>) -> Self {
-        Self { connections, device, tool }
-    }
-
     fn connection(&self, approved: Option<&str>) -> Result<Arc<Connection>, ToolError> {
         let name = &self.device.name;
         let connection = self.connections.find(&self.device.id).ok_or_else(|| {

@@ -13,7 +13,7 @@ use agentd_engine::tools::{Tool, ToolSource};
 use agentd_store::{Dialect, Topic, Tx};
 use subtle::ConstantTimeEq;
 
-use super::connection::{CallCounts, Connections, Ending, SocketsClosed};
+use super::connection::{CallCounts, Connections, Ending, SocketsClosed, device_tools};
 use super::error::DeviceError;
 use super::model::{Device, DeviceId, is_token};
 use super::store;
@@ -156,6 +156,6 @@ impl ToolSource for Devices {
     }
 
     fn tools<'a>(&'a self, _agent: &'a Agent) -> futures_util::future::BoxFuture<'a, Vec<Arc<dyn Tool>>> {
-        Box::pin(async { self.0.connections.tools() })
+        Box::pin(async { device_tools(&self.0.connections) })
     }
 }

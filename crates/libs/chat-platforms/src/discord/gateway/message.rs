@@ -3,10 +3,10 @@
 use agentd_base::Timestamp;
 use serde_json::Value;
 
+use super::super::Discord;
 use super::super::contents::{content, unreadable};
-use super::super::details::Details;
+use super::super::details::{Details, is_snowflake};
 use super::super::kinds::is_of_person;
-use super::super::{Discord, is_snowflake};
 use crate::content::Parts;
 use crate::incoming_text::{first_name, id};
 use crate::message::{Chat, IncomingMessage, Sender};

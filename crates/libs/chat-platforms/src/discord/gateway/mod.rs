@@ -20,16 +20,14 @@ use std::time::Duration;
 
 use agentd_net::{Trust, WebSocket, WebSocketEvent};
 use http::Method;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use url::Url;
 
 use super::Discord;
 use crate::connection::{Ended, Link, Opening};
 use crate::outgoing::SendError;
-use session::Session;
+use session::{MAX_MESSAGE_BYTES, Place, Session, kept, op};
 
-const MAX_MESSAGE_BYTES: usize = 1 << 20;
 /// From a socket to its greeting.
 const GREETING_TIME: Duration = Duration::from_secs(15);
 /// `GUILD_MESSAGES`, `DIRECT_MESSAGES`, `MESSAGE_CONTENT`.
@@ -39,31 +37,6 @@ const MAX_SESSION_WAIT: Duration = Duration::from_hours(24);
 const DEFAULT_SESSION_WAIT_MS: u64 = 60_000;
 /// Intervals of heartbeats that make sense.
 const INTERVALS_MS: (u64, u64) = (50, 300_000);
-
-/// Numbers of what is sent and what comes.
-mod op {
-    pub(super) const DISPATCH: u64 = 0;
-    pub(super) const HEARTBEAT: u64 = 1;
-    pub(super) const IDENTIFY: u64 = 2;
-    pub(super) const RESUME: u64 = 6;
-    pub(super) const RECONNECT: u64 = 7;
-    pub(super) const INVALID_SESSION: u64 = 9;
-    pub(super) const HELLO: u64 = 10;
-    pub(super) const HEARTBEAT_ACK: u64 = 11;
-}
-
-/// A session of the Gateway, as far as it is stored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Place {
-    session_id: String,
-    url: String,
-    /// Of the last event that was stored.
-    sequence: u64,
-    /// The user that the bot is.
-    user: String,
-    /// Tells the bot's token from others.
-    token: String,
-}
 
 impl Discord {
     pub(super) async fn keep_session(self: Arc<Self>, link: Link, opening: Opening) -> Ended {
@@ -136,11 +109,6 @@ impl Discord {
 /// The time after which Discord lets the bot begin sessions again.
 fn session_wait(limit: &Value) -> Duration {
     Duration::from_millis(limit["reset_after"].as_u64().unwrap_or(DEFAULT_SESSION_WAIT_MS)).min(MAX_SESSION_WAIT)
-}
-
-/// As it is kept for later.
-fn kept(place: &Place) -> String {
-    serde_json::to_string(place).unwrap_or_default()
 }
 
 /// How often Discord wants a heartbeat.

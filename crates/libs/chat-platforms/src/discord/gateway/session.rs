@@ -6,23 +6,54 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_net::{WebSocket, WebSocketEvent};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::super::Discord;
 use super::answers::Answers;
-use super::{MAX_MESSAGE_BYTES, Place, kept, op};
 use crate::connection::{Ended, Link};
 use crate::incoming_text::id;
 use crate::message::Incoming;
 use crate::outgoing::SendError;
 use crate::webhook::Received;
 
+pub(super) const MAX_MESSAGE_BYTES: usize = 1 << 20;
 /// Ends a connection, and no session.
 const CLOSE_AND_RESUME: u16 = 4000;
 /// After the end of a session, Discord wants a pause of one to five seconds before the next.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_SPREAD: Duration = Duration::from_secs(4);
+
+/// Numbers of what is sent and what comes.
+pub(super) mod op {
+    pub(crate) const DISPATCH: u64 = 0;
+    pub(crate) const HEARTBEAT: u64 = 1;
+    pub(crate) const IDENTIFY: u64 = 2;
+    pub(crate) const RESUME: u64 = 6;
+    pub(crate) const RECONNECT: u64 = 7;
+    pub(crate) const INVALID_SESSION: u64 = 9;
+    pub(crate) const HELLO: u64 = 10;
+    pub(crate) const HEARTBEAT_ACK: u64 = 11;
+}
+
+/// A session of the Gateway, as far as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Place {
+    pub(super) session_id: String,
+    pub(super) url: String,
+    /// Of the last event that was stored.
+    pub(super) sequence: u64,
+    /// The user that the bot is.
+    pub(super) user: String,
+    /// Tells the bot's token from others.
+    pub(super) token: String,
+}
+
+/// As it is kept for later.
+pub(super) fn kept(place: &Place) -> String {
+    serde_json::to_string(place).unwrap_or_default()
+}
 
 pub(super) struct Session {
     discord: Arc<Discord>,

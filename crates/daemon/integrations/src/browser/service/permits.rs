@@ -1,0 +1,57 @@
+//! Permits for what costs much: showing the browser to clients, and making videos.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::browser::error::BrowserError;
+
+/// Maximum number of concurrent stream clients.
+const MAX_VIEWERS: usize = 64;
+/// Maximum number of them with keys that may only read: a full credential always finds a free permit of the rest.
+const MAX_READ_ONLY_VIEWERS: usize = 16;
+/// Maximum number of concurrent videos: each costs up to half a core.
+const MAX_VIDEOS: usize = 1;
+
+#[derive(Debug)]
+pub(super) struct Permits {
+    viewers: Arc<Semaphore>,
+    read_only_viewers: Arc<Semaphore>,
+    videos: Arc<Semaphore>,
+}
+
+impl Default for Permits {
+    fn default() -> Self {
+        let permits = |count| Arc::new(Semaphore::new(count));
+        Self {
+            viewers: permits(MAX_VIEWERS),
+            read_only_viewers: permits(MAX_READ_ONLY_VIEWERS),
+            videos: permits(MAX_VIDEOS),
+        }
+    }
+}
+
+/// Permission to watch; returned when it is dropped.
+#[derive(Debug)]
+pub struct ViewerPermit(#[allow(dead_code, reason = "held until it is dropped")] Vec<OwnedSemaphorePermit>);
+
+impl Permits {
+    /// Clients that may only read share a part of the permits.
+    ///
+    /// # Errors
+    /// `TooManyViewers` if none is free.
+    pub(super) fn viewer(&self, is_read_only: bool) -> Result<ViewerPermit, BrowserError> {
+        let acquire = |permits: &Arc<Semaphore>, limit| {
+            Arc::clone(permits).try_acquire_owned().map_err(|_| BrowserError::TooManyViewers { limit })
+        };
+        let share = is_read_only.then(|| acquire(&self.read_only_viewers, MAX_READ_ONLY_VIEWERS)).transpose()?;
+        let permit = acquire(&self.viewers, MAX_VIEWERS)?;
+        Ok(ViewerPermit(share.into_iter().chain([permit]).collect()))
+    }
+
+    /// # Errors
+    /// `VideoUnderWay` if none is free.
+    pub(super) fn video(&self) -> Result<OwnedSemaphorePermit, BrowserError> {
+        Arc::clone(&self.videos).try_acquire_owned().map_err(|_| BrowserError::VideoUnderWay)
+    }
+}
