@@ -145,3 +145,11 @@ impl DomainError for ChannelError {
         }
     }
 }
+
+/// The platform that a path names.
+///
+/// # Errors
+/// [`ChannelError::unknown_platform`].
+pub(super) fn platform_of(name: &str) -> Result<Platform, ChannelError> {
+    Platform::from_id(name).ok_or_else(|| ChannelError::unknown_platform(name))
+}

@@ -5,10 +5,8 @@ mod settings;
 mod status;
 mod webhook;
 
-use agentd_chat_platforms::Platform;
 use agentd_web::{ApiRouter, Routes, routes};
 
-use super::error::ChannelError;
 use super::service::Channels;
 
 #[must_use]
@@ -29,8 +27,4 @@ pub fn routes() -> Routes<Channels> {
                 .routes(routes!(pairings::set_channel_owner))
                 .routes(routes!(pairings::remove_sender)),
         )
-}
-
-fn platform_of(name: &str) -> Result<Platform, ChannelError> {
-    Platform::from_id(name).ok_or_else(|| ChannelError::unknown_platform(name))
 }

@@ -6,7 +6,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::platform_of;
+use crate::channels::error::platform_of;
 use crate::channels::model::{ApprovedSender, ApprovedSenders, Pairing};
 use crate::channels::service::Channels;
 

@@ -6,7 +6,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::platform_of;
+use crate::channels::error::platform_of;
 use crate::channels::model::ChannelMode;
 use crate::channels::service::{ChannelStatus, ChannelSummary, Channels};
 

@@ -8,7 +8,7 @@ use axum::response::Response;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method};
 
-use super::platform_of;
+use crate::channels::error::platform_of;
 use crate::channels::service::Channels;
 
 fn response(answer: WebhookAnswer) -> Response {
