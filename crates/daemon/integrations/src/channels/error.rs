@@ -1,5 +1,6 @@
 //! What can go wrong with channels.
 
+use agentd_chat_platforms::Platform;
 use std::time::Duration;
 
 use agentd_automation::notify::NotifyError;
