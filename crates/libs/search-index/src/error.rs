@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use agentd_base::{DomainError, ErrorKind};
 
-use crate::model::RowNumber;
+use crate::row_set::RowNumber;
 
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {

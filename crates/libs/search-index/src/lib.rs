@@ -31,7 +31,6 @@ mod row_set;
 mod search;
 mod state;
 mod text;
-mod timeline;
 mod vectors;
 
 pub use analysis::{MAX_QUERY_TERMS, MAX_TERM_BYTES, Token, analyze};
@@ -40,8 +39,7 @@ pub use highlight::Highlighter;
 pub use index::{Index, IndexOptions, MAX_VECTORS, OpenState, Opened};
 pub use manifest::MAX_CURSOR_BYTES;
 pub use model::{
-    AgentKey, Change, Document, Filter, HeldDocument, Hit, IndexSize, Mode, RowNumber, SearchHits, SearchRequest,
-    SourceKey,
+    AgentKey, Change, Document, Filter, HeldDocument, Hit, IndexSize, Mode, SearchHits, SearchRequest, SourceKey,
 };
-pub use row_set::RowSet;
+pub use row_set::{RowNumber, RowSet};
 pub use search::COSINE_FLOOR;

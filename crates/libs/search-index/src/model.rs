@@ -2,11 +2,7 @@
 
 use agentd_base::Timestamp;
 
-use crate::RowSet;
-
-/// The episode's number in the database: it grows and is never used twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RowNumber(pub u64);
+use crate::row_set::{RowNumber, RowSet};
 
 /// The caller's number of an agent; 0: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,8 +1,11 @@
-//! A set of row numbers, for filters: blocks of 4,096 bits, since rows that belong together were often made together.
-
-use crate::RowNumber;
+//! Numbers of rows, and sets of them for filters: blocks of 4,096 bits, since rows that belong together were often made
+//! together.
 
 const BLOCK_BITS: u64 = 4096;
+
+/// The episode's number in the database: it grows and is never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RowNumber(pub u64);
 
 /// A set of rows. Building from ascending rows is fastest.
 #[derive(Clone, Debug, Default)]

@@ -1,7 +1,7 @@
 //! Further forms of what is written in more than one way. They overlap the words they are made from, so a document
 //! is no longer for them.
 
-use super::end_of;
+use super::scripts::end_of;
 
 /// Numbers and one of these are also written as one.
 const UNITS: &[&str] = &[

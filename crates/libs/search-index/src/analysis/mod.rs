@@ -27,6 +27,8 @@ use std::ops::Range;
 use snowball_stemmers_rs::{Algorithm, Stemmer};
 use unicode_normalization::UnicodeNormalization as _;
 
+use scripts::end_of;
+
 /// A change of the analysis changes this number, and with it every index is built anew.
 pub(crate) const ANALYSIS_VERSION: u32 = 3;
 /// The most bytes of a term.
@@ -289,11 +291,6 @@ impl Analyzer {
         self.cut.push_str(&term[..term.floor_char_boundary(MAX_TERM_BYTES)]);
         visit(&self.cut, range, kind)
     }
-}
-
-/// Where the characters from `start` stop being `inside`.
-fn end_of(text: &str, start: usize, inside: impl Fn(char) -> bool) -> usize {
-    text[start..].char_indices().find(|(_, c)| !inside(*c)).map_or(text.len(), |(offset, _)| start + offset)
 }
 
 fn end_of_compound(text: &str, start: usize) -> usize {

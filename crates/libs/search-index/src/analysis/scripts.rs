@@ -1,4 +1,4 @@
-//! Which scripts are written without spaces between words.
+//! Which characters make words, and which scripts are written without spaces between them.
 
 use std::ops::RangeInclusive;
 
@@ -43,4 +43,9 @@ pub(super) fn is_word(c: char) -> bool {
     } else {
         c.is_alphanumeric() || unicode_normalization::char::is_combining_mark(c)
     }
+}
+
+/// Where the characters from `start` stop being `inside`.
+pub(super) fn end_of(text: &str, start: usize, inside: impl Fn(char) -> bool) -> usize {
+    text[start..].char_indices().find(|(_, c)| !inside(*c)).map_or(text.len(), |(offset, _)| start + offset)
 }

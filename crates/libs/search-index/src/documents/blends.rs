@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{Documents, NONE};
+use super::record::NONE;
 
 /// A weighted sum of cosines: a document's own and those of up to two before it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,7 +41,7 @@ impl Default for StoredBlend {
 
 impl StoredBlend {
     #[inline]
-    fn get(&self) -> Option<Blend> {
+    pub(super) fn get(&self) -> Option<Blend> {
         // Written last, read first: what belongs to it is there then.
         let own = f32::from_bits(self.own.load(Ordering::Acquire));
         let before = |at: usize| {
@@ -50,7 +50,7 @@ impl StoredBlend {
         (!own.is_nan()).then(|| Blend { own, before: [before(0), before(1)] })
     }
 
-    fn set(&self, blend: &Blend) {
+    pub(super) fn set(&self, blend: &Blend) {
         for (at, (share, slot)) in blend.before.iter().enumerate() {
             self.shares[at].store(share.to_bits(), Ordering::Relaxed);
             self.slots[at].store(*slot, Ordering::Relaxed);
@@ -58,36 +58,13 @@ impl StoredBlend {
         self.own.store(blend.own.to_bits(), Ordering::Release);
     }
 
-    fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         *self.own.get_mut() = f32::NAN.to_bits();
     }
 
     pub(super) fn rename(&mut self, rename: impl Fn(u32) -> u32) {
         for slot in &mut self.slots {
             *slot.get_mut() = rename(*slot.get_mut());
-        }
-    }
-}
-
-impl Documents {
-    #[inline]
-    pub(crate) fn blend(&self, slot: u32) -> Option<Blend> {
-        self.blends[slot as usize].get()
-    }
-
-    pub(crate) fn set_blend(&self, slot: u32, blend: &Blend) {
-        self.blends[slot as usize].set(blend);
-    }
-
-    /// The blend of a document reaches two documents back.
-    pub(super) fn forget_blends_from(&mut self, slot: u32) {
-        let mut slot = slot;
-        for _ in 0..3 {
-            if slot == NONE {
-                return;
-            }
-            self.blends[slot as usize].forget();
-            slot = self.next(slot);
         }
     }
 }

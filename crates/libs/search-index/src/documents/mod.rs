@@ -6,45 +6,23 @@
 //! have no neighbours, since nothing says that they belong together.
 
 mod blends;
+mod record;
 mod talks;
+mod timeline;
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU8;
 
 use crate::bitmap::Bitmap;
 use crate::hashing::FastHashing;
-use crate::timeline::Timeline;
 pub(crate) use blends::Blend;
 use blends::StoredBlend;
-use talks::REACH_UNKNOWN;
+pub(crate) use record::{NONE, Record, VectorPlace};
 pub(crate) use talks::{Reach, WINDOW};
+use timeline::Timeline;
 
-/// No slot.
-pub(crate) const NONE: u32 = u32::MAX;
-/// What is stored of a document beside terms and vectors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
-    pub(crate) row: u64,
-    pub(crate) agent: u64,
-    pub(crate) source: u64,
-    pub(crate) occurred_at: i64,
-    /// Words in the text.
-    pub(crate) length: u32,
-    /// The text ends by asking.
-    pub(crate) asks: bool,
-}
-
-/// Where a document's vectors are: `count` entries from `start` of the part with that number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct VectorPlace {
-    pub(crate) part: u32,
-    pub(crate) start: u32,
-    pub(crate) count: u32,
-}
-
-impl VectorPlace {
-    pub(crate) const NOWHERE: Self = Self { part: NONE, start: 0, count: 0 };
-}
+/// Marks a slot of which it is not known yet how its neighbours are reached.
+const REACH_UNKNOWN: u8 = 0xff;
 
 #[derive(Debug, Default)]
 pub(crate) struct Documents {
@@ -178,13 +156,6 @@ impl Documents {
         self.single.contains(slot)
     }
 
-    /// Appends a document; its row must not be alive. It is linked into its agent's time.
-    pub(crate) fn push(&mut self, record: Record) -> u32 {
-        let slot = self.append(record);
-        self.link(slot);
-        slot
-    }
-
     /// Appends without links; [`Self::link_all`] must follow.
     pub(crate) fn append(&mut self, record: Record) -> u32 {
         let slot = self.slot_count();
@@ -219,16 +190,13 @@ impl Documents {
         };
     }
 
-    /// Whether the row's document was removed.
-    pub(crate) fn remove(&mut self, row: u64) -> Option<u32> {
-        let slot = self.slots.remove(&row)?;
-        self.alive.remove(slot);
-        self.total_length -= u64::from(self.length(slot));
-        if self.vectors(slot).count > 0 {
-            self.with_vectors -= 1;
-        }
-        self.unlink(slot);
-        Some(slot)
+    #[inline]
+    pub(crate) fn blend(&self, slot: u32) -> Option<Blend> {
+        self.blends[slot as usize].get()
+    }
+
+    pub(crate) fn set_blend(&self, slot: u32, blend: &Blend) {
+        self.blends[slot as usize].set(blend);
     }
 
     pub(crate) fn set_vectors(&mut self, slot: u32, place: VectorPlace) {
@@ -249,6 +217,18 @@ impl Documents {
             self.single.insert(slot);
         } else {
             self.single.remove(slot);
+        }
+    }
+
+    /// The blend of a document reaches two documents back.
+    fn forget_blends_from(&mut self, slot: u32) {
+        let mut slot = slot;
+        for _ in 0..3 {
+            if slot == NONE {
+                return;
+            }
+            self.blends[slot as usize].forget();
+            slot = self.next(slot);
         }
     }
 

@@ -1,18 +1,17 @@
-//! How documents of one talk are linked, and how they reach each other.
+//! How documents of one talk are linked as they come and go, and how they reach each other.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
-use super::{Documents, NONE};
+use super::timeline::Timeline;
+use super::{Documents, NONE, REACH_UNKNOWN, Record};
 use crate::hashing::FastHashing;
-use crate::timeline::Timeline;
 
 /// Neighbours further apart do not belong to one talk; microseconds.
 pub(crate) const CONTEXT_GAP: i64 = 3_600_000_000;
 
 /// How far a document lends its words to its neighbours, and borrows theirs.
 pub(crate) const WINDOW: usize = 4;
-pub(super) const REACH_UNKNOWN: u8 = 0xff;
 const REACH_SCATTERED: u8 = 0xfe;
 
 /// Where the neighbours of a slot are, up to [`WINDOW`] on either side. Talks mostly arrive turn by turn, and then
@@ -26,6 +25,25 @@ pub(crate) enum Reach {
 }
 
 impl Documents {
+    /// Appends a document; its row must not be alive. It is linked into its agent's time.
+    pub(crate) fn push(&mut self, record: Record) -> u32 {
+        let slot = self.append(record);
+        self.link(slot);
+        slot
+    }
+
+    /// Whether the row's document was removed.
+    pub(crate) fn remove(&mut self, row: u64) -> Option<u32> {
+        let slot = self.slots.remove(&row)?;
+        self.alive.remove(slot);
+        self.total_length -= u64::from(self.length(slot));
+        if self.vectors(slot).count > 0 {
+            self.with_vectors -= 1;
+        }
+        self.unlink(slot);
+        Some(slot)
+    }
+
     #[inline]
     pub(crate) fn reach(&self, slot: u32) -> Reach {
         match self.reaches[slot as usize].load(Ordering::Relaxed) {
@@ -87,7 +105,7 @@ impl Documents {
         }
     }
 
-    pub(super) fn link(&mut self, slot: u32) {
+    fn link(&mut self, slot: u32) {
         let agent = self.agent(slot);
         let key = self.order_key(slot);
         let mut timeline = self.timelines.remove(&agent).unwrap_or_default();
@@ -107,7 +125,7 @@ impl Documents {
         (self.occurred_at(slot), self.row(slot))
     }
 
-    pub(super) fn unlink(&mut self, slot: u32) {
+    fn unlink(&mut self, slot: u32) {
         self.forget_reaches_around(slot);
         let (before, after) = (self.previous(slot), self.next(slot));
         if before == NONE || after == NONE {

@@ -1,9 +1,10 @@
-//! The index itself: opening, changing, asking what is there. Searching is in `search`, disk work in `flush` and
-//! `maintain`.
+//! The index itself: opening, changing, asking what is there. Changes are in `apply`, searching is in `search`, disk work
+//! in `flush` and `maintain`.
 //!
 //! Locks, in this order: `upkeep` (held by whoever writes files or changes how parts are laid out, for as long as it
 //! takes), then `state` (held for reading by each search, for writing only while memory is changed).
 
+mod apply;
 mod flush;
 mod maintain;
 mod open;
@@ -16,20 +17,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::analysis::{Analyzer, Kind, Purpose};
-use crate::documents::{NONE, Record};
 use crate::error::IndexError;
-use crate::model::{Change, Document, IndexSize, RowNumber};
+use crate::model::IndexSize;
+use crate::row_set::RowNumber;
 use crate::search::scratch::ScratchPool;
-use crate::state::{Prepared, PreparedVectors, State};
-use crate::text::signals::{SPEAKER_MARK, asks, speaker_terms};
+use crate::state::State;
 use crate::vectors::dot::Kernel;
-use crate::vectors::quantize::{normalized, quantize, restore};
-
-/// The most vectors of one document; of a longer text the caller leaves out the rest.
-pub const MAX_VECTORS: usize = 4096;
-/// Changes that are made under one hold of the lock.
-const CHANGES_A_HOLD: usize = 64;
+use crate::vectors::quantize::restore;
+pub use apply::MAX_VECTORS;
 
 /// What is kept in memory before it is written without waiting for a flush.
 #[derive(Clone, Copy, Debug)]
@@ -90,81 +85,9 @@ struct Upkeep {
     flushed: Option<(u64, Option<Vec<u8>>)>,
 }
 
-enum PreparedChange {
-    Add(Prepared),
-    Remove(u64),
-    SetVectors(u64, PreparedVectors),
-}
-
 impl Index {
-    /// Makes the changes; each search that begins after this returns sees them. What memory cannot hold is written
-    /// at once, without moving the cursor.
-    ///
-    /// # Errors
-    /// A vector that cannot be indexed (then none of the changes is made), or a disk that cannot be written.
-    pub fn apply(&self, changes: &[Change<'_>]) -> Result<(), IndexError> {
-        let mut analyzer = Analyzer::new(Purpose::Document);
-        self.check(changes)?;
-        for changes in changes.chunks(CHANGES_A_HOLD) {
-            let prepared =
-                changes.iter().map(|change| self.prepare(&mut analyzer, change)).collect::<Result<Vec<_>, _>>()?;
-            let mut state = self.state.write();
-            if state.documents.slot_count() > NONE - 2 * CHANGES_A_HOLD as u32 {
-                return Err(IndexError::Full);
-            }
-            for change in &prepared {
-                match change {
-                    PreparedChange::Add(document) => state.add(document, self.options.dimensions, || self.new_number()),
-                    PreparedChange::Remove(row) => state.remove(*row),
-                    PreparedChange::SetVectors(row, vectors) => {
-                        state.set_vectors(*row, vectors, self.options.dimensions, || self.new_number());
-                    }
-                }
-            }
-            let full = state.open_words > self.bounds.words || state.open_vectors > self.bounds.vectors;
-            drop(state);
-            if full {
-                self.spill()?;
-            }
-        }
-        Ok(())
-    }
-
     fn new_number(&self) -> u32 {
         self.next_number.fetch_add(1, Ordering::Relaxed)
-    }
-
-    fn check(&self, changes: &[Change<'_>]) -> Result<(), IndexError> {
-        for change in changes {
-            let (row, vectors) = match change {
-                Change::Add(document) => (document.row, &document.vectors),
-                Change::SetVectors(row, vectors) => (*row, vectors),
-                Change::Remove(_) => continue,
-            };
-            if vectors.len() > MAX_VECTORS {
-                return Err(IndexError::TooManyVectors { row, found: vectors.len(), most: MAX_VECTORS });
-            }
-            for vector in vectors {
-                if vector.len() != self.options.dimensions {
-                    return Err(IndexError::Dimensions { row, expected: self.options.dimensions, found: vector.len() });
-                }
-                if normalized(vector).is_none() {
-                    return Err(IndexError::Vector { row });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn prepare(&self, analyzer: &mut Analyzer, change: &Change<'_>) -> Result<PreparedChange, IndexError> {
-        Ok(match change {
-            Change::Add(document) => PreparedChange::Add(Prepared {
-                vectors: prepare_vectors(document.row, &document.vectors)?,
-                ..prepare_text(analyzer, document)
-            }),
-            Change::Remove(row) => PreparedChange::Remove(row.0),
-            Change::SetVectors(row, vectors) => PreparedChange::SetVectors(row.0, prepare_vectors(*row, vectors)?),
-        })
     }
 
     #[must_use]
@@ -271,45 +194,6 @@ impl State {
                 Ok(restore(&codes, &fine, held.part.scale(entry)))
             })
             .collect()
-    }
-}
-
-fn prepare_vectors(row: RowNumber, vectors: &[Vec<f32>]) -> Result<PreparedVectors, IndexError> {
-    let mut prepared = PreparedVectors::default();
-    for vector in vectors {
-        let vector = normalized(vector).ok_or(IndexError::Vector { row })?;
-        prepared.scales.push(quantize(&vector, &mut prepared.planes));
-    }
-    Ok(prepared)
-}
-
-fn prepare_text(analyzer: &mut Analyzer, document: &Document<'_>) -> Prepared {
-    let mut counts: std::collections::HashMap<String, u32> = std::collections::HashMap::new();
-    let mut length = 0_u32;
-    analyzer.run(document.text, &mut |term, _, kind| {
-        length = length.saturating_add(u32::from(kind != Kind::Overlap));
-        match counts.get_mut(term) {
-            Some(count) => *count = count.saturating_add(1),
-            None => {
-                counts.insert(term.to_owned(), 1);
-            }
-        }
-        true
-    });
-    for term in speaker_terms(document.text) {
-        counts.insert(format!("{SPEAKER_MARK}{term}"), 1);
-    }
-    Prepared {
-        record: Record {
-            row: document.row.0,
-            agent: document.agent.0,
-            source: document.source.0,
-            occurred_at: document.occurred_at.as_micros(),
-            length,
-            asks: asks(document.text),
-        },
-        terms: counts.into_iter().collect(),
-        vectors: PreparedVectors::default(),
     }
 }
 

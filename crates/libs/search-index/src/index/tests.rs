@@ -3,7 +3,7 @@
 use agentd_base::Timestamp;
 
 use super::*;
-use crate::model::{AgentKey, Filter, Mode, SearchRequest, SourceKey};
+use crate::model::{AgentKey, Change, Document, Filter, Mode, SearchRequest, SourceKey};
 use crate::search::scan::{Scan, Wanted};
 use crate::vectors::quantize::Query;
 

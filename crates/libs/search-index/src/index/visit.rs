@@ -4,7 +4,8 @@ use agentd_base::Timestamp;
 
 use super::Index;
 use crate::error::IndexError;
-use crate::model::{AgentKey, HeldDocument, RowNumber, SourceKey};
+use crate::model::{AgentKey, HeldDocument, SourceKey};
+use crate::row_set::RowNumber;
 
 /// Rows that are visited under one hold of the lock.
 const ROWS_A_HOLD: usize = 1024;

@@ -3,7 +3,7 @@
 //! query changes, is remembered until a neighbour changes. A document of several vectors is long enough to be
 //! understood by itself, and neither takes part nor gives.
 
-use super::Weights;
+use super::weights::Weights;
 use crate::documents::{Blend, NONE};
 use crate::state::State;
 use crate::vectors::dot::Kernel;

@@ -13,7 +13,7 @@
 
 use std::ops::Range;
 
-use super::Weights;
+use super::weights::Weights;
 use crate::bitmap::Bitmap;
 use crate::documents::{NONE, Reach, WINDOW};
 use crate::error::IndexError;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::Weights;
+use super::weights::Weights;
 use crate::analysis::analyze;
 use crate::bitmap::Bitmap;
 use crate::error::IndexError;

@@ -10,7 +10,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::Posting;
 use crate::bytes::{Reader, put_varint, u32_at};
 use crate::documents::Record;
 use crate::error::IndexError;
@@ -18,6 +17,13 @@ use crate::files::{MappedFile, Sum};
 
 pub(super) const MAGIC: &[u8; 8] = b"agentdT1";
 pub(super) const HEADER_BYTES: usize = 64;
+
+/// A document that holds a term, and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Posting {
+    pub(crate) slot: u32,
+    pub(crate) count: u32,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TextPartSums {

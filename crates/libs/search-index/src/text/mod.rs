@@ -9,14 +9,8 @@ use std::sync::Arc;
 
 use crate::error::IndexError;
 use mapped::MappedText;
+pub(crate) use mapped::Posting;
 use memory::MemoryText;
-
-/// A document that holds a term, and how often.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Posting {
-    pub(crate) slot: u32,
-    pub(crate) count: u32,
-}
 
 /// Terms of the slots from `base`; their number in the part is `slot - base`.
 #[derive(Clone, Debug)]

@@ -1,5 +1,7 @@
 //! The slots of one agent in the order of time. Dead ones stay until they are the greater part.
 
+use super::record::NONE;
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timeline {
     slots: Vec<u32>,
@@ -48,7 +50,7 @@ impl Timeline {
         let before = self.slots.len();
         self.slots.retain_mut(|slot| {
             *slot = number(*slot);
-            *slot != crate::documents::NONE
+            *slot != NONE
         });
         self.dead = self.dead.saturating_sub(before - self.slots.len());
     }
