@@ -13,11 +13,13 @@
 //! browser. Their cost grows with the square of a hostile page's size (as the standard prescribes),
 //! and text in reading order does not need them.
 
+mod block;
 mod chrome;
 mod decode;
 mod element;
 mod inline;
 mod media_type;
+mod page;
 mod reader;
 mod render;
 mod selection;
@@ -26,41 +28,12 @@ mod stack;
 use url::Url;
 
 use media_type::Form;
+pub use media_type::PageTextError;
+use page::cut;
+pub use page::{Link, MAX_LINKS, MAX_TEXT_BYTES, ReadablePage};
 
 /// What is read of a body; the rest is left out.
 pub const MAX_INPUT_BYTES: usize = 10 << 20;
-/// What a page's text may measure; the rest is left out.
-pub const MAX_TEXT_BYTES: usize = 4 << 20;
-/// How many links a page may have; the rest is left out.
-pub const MAX_LINKS: usize = 500;
-
-/// A page as text.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ReadablePage {
-    /// One line; empty if the page names none.
-    pub title: String,
-    /// Headings start with `#`, items with `-` or a number, code stands in fences, the cells of a
-    /// table's row between `|`. Links are `[text](address)`, each address where it comes first.
-    pub text: String,
-    /// In the order of the text, each address once.
-    pub links: Vec<Link>,
-    /// Whether a limit was met and something was left out.
-    pub is_truncated: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Link {
-    /// One line; what the link says, or its address if it says nothing.
-    pub text: String,
-    pub url: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PageTextError {
-    /// `media_type` is the type without parameters, `unknown` where the server named none.
-    #[error("the answer is not text but {media_type}; only web pages and text can be read")]
-    NotText { media_type: String },
-}
 
 /// Reads an answer's body by what its `Content-Type` says: a web page becomes readable text, other
 /// text (JSON, plain text, CSV, XML …) stays as it is, in Unicode.
@@ -98,17 +71,4 @@ pub fn readable_text(html: &str, base_url: &Url) -> ReadablePage {
     let mut page = render::page(reader::read(&html[..end], base_url));
     page.is_truncated |= end < html.len();
     page
-}
-
-/// Cuts `text` to at most `limit` bytes; whether there was more.
-fn cut(text: &mut String, limit: usize) -> bool {
-    if text.len() <= limit {
-        return false;
-    }
-    let mut end = limit;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.truncate(end);
-    true
 }

@@ -1,6 +1,11 @@
 //! What a body is, by its `Content-Type`, and by its first bytes where that says nothing.
 
-use crate::PageTextError;
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PageTextError {
+    /// `media_type` is the type without parameters, `unknown` where the server named none.
+    #[error("the answer is not text but {media_type}; only web pages and text can be read")]
+    NotText { media_type: String },
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {

@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
-use crate::reader::{Block, Form, Read};
-use crate::{MAX_LINKS, MAX_TEXT_BYTES, ReadablePage, cut, inline, selection};
+use crate::block::{Block, Form, Read};
+use crate::page::{MAX_LINKS, MAX_TEXT_BYTES, ReadablePage, cut};
+use crate::{inline, selection};
 
 const MAX_INDENT: usize = 8;
 

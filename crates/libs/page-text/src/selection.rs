@@ -1,6 +1,6 @@
 //! Which blocks of a page are what it is about.
 
-use crate::reader::{Block, Form};
+use crate::block::{Block, Form};
 
 /// What a page marks as its content is believed from this many bytes on.
 const ENOUGH_BYTES: usize = 140;

@@ -1,19 +1,15 @@
 //! Where a block ends, and what it is then; the rows of tables.
 
-use super::{Block, Form, Reader};
+use super::state::Reader;
+use crate::block::{Block, Form};
 use crate::element::Kind;
-use crate::{MAX_TEXT_BYTES, inline};
+use crate::inline;
+use crate::page::MAX_TEXT_BYTES;
 
 const MAX_BLOCKS: usize = 50_000;
 const MAX_CELLS: usize = 200;
 /// A longer cell is a column of the page, not of a table.
 const MAX_TABLE_CELL_BYTES: usize = 400;
-
-#[derive(Default)]
-pub(super) struct Row {
-    pub(super) cells: Vec<Block>,
-    pub(super) is_header: bool,
-}
 
 impl Reader {
     /// Ends the block that flows, because an element of `kind` starts or ends.

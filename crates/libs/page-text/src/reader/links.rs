@@ -2,25 +2,17 @@
 
 use url::Url;
 
-use super::{MAX_LINK_CHARACTERS, Reader};
+use super::state::{OpenLink, Reader};
 use crate::element::Tag;
-use crate::{Link, inline};
+use crate::inline;
+use crate::page::Link;
 
+pub(super) const MAX_LINK_CHARACTERS: usize = 200;
 /// How many addresses are resolved; those that turn out alike or surround the content count too.
 const MAX_ADDRESSES: usize = 5_000;
 const MAX_ADDRESS_BYTES: usize = 2_048;
 /// Longer ones would be more of the text than what it says.
 const MAX_SHOWN_ADDRESS_BYTES: usize = 300;
-
-pub(super) struct OpenLink {
-    url: String,
-    /// It leads to a place on this page.
-    is_here: bool,
-    /// Where its text starts in the text that flows now.
-    from: usize,
-    /// What has already gone into blocks.
-    text: String,
-}
 
 impl Reader {
     pub(super) fn base(&mut self, tag: &Tag) {

@@ -2,58 +2,21 @@
 
 mod blocks;
 mod links;
+mod state;
 
 use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
 use html5gum::{Span, Tokenizer};
 use url::Url;
 
-use blocks::Row;
-use links::OpenLink;
+use links::MAX_LINK_CHARACTERS;
+use state::{Reader, Row};
 
+use crate::block::{Block, Form, Read};
 use crate::element::{Kind, Tag, fingerprint};
-use crate::stack::{Open, Stack};
-use crate::{Link, chrome, inline};
+use crate::stack::Open;
+use crate::{chrome, inline};
 
 const MAX_TITLE_CHARACTERS: usize = 300;
-const MAX_LINK_CHARACTERS: usize = 200;
-
-/// What a block is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Form {
-    Paragraph,
-    Heading(u8),
-    /// `marker` is empty for what continues an item.
-    Item {
-        depth: usize,
-        marker: String,
-    },
-    Code,
-    Row {
-        cells: usize,
-        is_header: bool,
-    },
-}
-
-#[derive(Debug)]
-pub(crate) struct Block {
-    pub(crate) form: Form,
-    pub(crate) text: String,
-    pub(crate) link_bytes: usize,
-    pub(crate) links: Vec<Link>,
-    pub(crate) is_main: bool,
-    pub(crate) is_chrome: bool,
-    pub(crate) is_quote: bool,
-}
-
-/// A page before it is decided what of it counts.
-#[derive(Debug, Default)]
-pub(crate) struct Read {
-    pub(crate) title: String,
-    pub(crate) blocks: Vec<Block>,
-    /// Where the links in the texts of blocks lead, by their numbers there.
-    pub(crate) addresses: Vec<String>,
-    pub(crate) is_truncated: bool,
-}
 
 pub(crate) fn read(html: &str, base_url: &Url) -> Read {
     let mut reader = Reader::new(base_url);
@@ -67,53 +30,7 @@ pub(crate) fn read(html: &str, base_url: &Url) -> Read {
     reader.finish()
 }
 
-struct Reader {
-    base: Url,
-    has_base: bool,
-    tag: Option<Tag>,
-    stack: Stack,
-    flowing: String,
-    flowing_link_bytes: usize,
-    flowing_links: Vec<Link>,
-    link: Option<OpenLink>,
-    rows: Vec<Row>,
-    marker: Option<String>,
-    in_title: bool,
-    title: String,
-    other_title: String,
-    addresses: usize,
-    text_bytes: usize,
-    is_full: bool,
-    read: Read,
-}
-
 impl Reader {
-    fn new(base_url: &Url) -> Self {
-        let mut base = base_url.clone();
-        // Who asked is not part of where links lead. (An address that can have no user fails, rightly.)
-        let _ = base.set_username("");
-        let _ = base.set_password(None);
-        Self {
-            base,
-            has_base: false,
-            tag: None,
-            stack: Stack::default(),
-            flowing: String::new(),
-            flowing_link_bytes: 0,
-            flowing_links: Vec::new(),
-            link: None,
-            rows: Vec::new(),
-            marker: None,
-            in_title: false,
-            title: String::new(),
-            other_title: String::new(),
-            addresses: 0,
-            text_bytes: 0,
-            is_full: false,
-            read: Read::default(),
-        }
-    }
-
     fn event(&mut self, event: CallbackEvent<'_>) {
         match event {
             CallbackEvent::OpenStartTag { name } => self.tag = Some(Tag::new(name)),
@@ -275,13 +192,6 @@ impl Reader {
         }
     }
 
-    fn line_break(&mut self) {
-        trim_end(&mut self.flowing);
-        if !self.flowing.is_empty() && !self.flowing.ends_with("\n\n") {
-            self.flowing.push('\n');
-        }
-    }
-
     fn image(&mut self, alt: &str) {
         let alt = inline::one_line(alt, MAX_LINK_CHARACTERS);
         if alt.len() > 2 {
@@ -323,8 +233,4 @@ impl Reader {
 
 fn open(tag: &Tag, kind: Kind) -> Open {
     Open { name: tag.name, kind, skips: false, is_chrome: false, next_number: 1 }
-}
-
-fn trim_end(text: &mut String) {
-    text.truncate(text.trim_end_matches(' ').len());
 }
