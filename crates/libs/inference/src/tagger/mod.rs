@@ -26,7 +26,7 @@ use std::ops::Range;
 use crate::embedder::{DIMENSIONS, NameKind, NamedSpan};
 use network::Network;
 pub(crate) use words::Word;
-#[cfg(feature = "local-model")]
+#[cfg(any(feature = "local-model", test))]
 pub(crate) use words::words;
 
 const ENGLISH: &[u8] = include_bytes!("names-en.bin");
@@ -84,6 +84,7 @@ impl Tagger {
 }
 
 /// For each word the means of its tokens' vectors. `first` and `last` have [`DIMENSIONS`] numbers a token.
+#[cfg(feature = "local-model")]
 pub(crate) fn word_vectors(words: &[Word], first: &[f32], last: &[f32]) -> Vec<f32> {
     let mut vectors = vec![0.0; 2 * DIMENSIONS * words.len()];
     for (word, own) in words.iter().zip(vectors.chunks_exact_mut(2 * DIMENSIONS)) {

@@ -7,7 +7,7 @@
 //!
 //! A document's score does not depend on the filter, except that talks are those of the agents asked for and that what
 //! stands behind the best 256 has the scan's score. All weights
-//! are in [`Weights`]. Deliberately absent: recency and importance beyond breaking ties, which the caller may add.
+//! are in [`weights`]. Deliberately absent: recency and importance beyond breaking ties, which the caller may add.
 
 pub(crate) mod blend;
 pub(crate) mod dates;
