@@ -1,11 +1,10 @@
 //! What can go wrong with channels.
 
-use agentd_chat_platforms::Platform;
 use std::time::Duration;
 
 use agentd_automation::notify::NotifyError;
 use agentd_base::{DomainError, ErrorKind, FieldProblem};
-use agentd_chat_platforms::{Rejection, SendError};
+use agentd_chat_platforms::{Platform, Rejection, SendError};
 use agentd_core::rate_limit::{Outcome, Refusal};
 use agentd_core::settings::SettingsError;
 use agentd_core::vault::VaultError;
