@@ -10,7 +10,7 @@
 //! Deliberately absent: sampling in the background. What can be read is read when somebody asks.
 //!
 //! What monitoring wants to know of domains that it may not name comes through the traits
-//! [`ReportsBootstrap`], [`ReportsQueue`], `runtime::Domain` and `agentd_base::HealthCheck`, wired in `compose`.
+//! [`ReportsBootstrap`], [`ReportsQueue`], and `agentd_core::runtime::HealthCheck`, wired in `compose`.
 
 mod disk;
 mod error;

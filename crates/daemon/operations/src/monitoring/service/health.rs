@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_base::{ComponentHealth, HealthCheck, HealthStatus, Timestamp};
-use agentd_core::runtime::{Recorded, Series, is_fresh};
+use agentd_base::Timestamp;
+use agentd_core::runtime::{ComponentHealth, HealthCheck, HealthStatus, Recorded, Series, is_fresh};
 use agentd_engine::providers::{DefaultCheck, ProviderError};
 use agentd_store::StoreError;
 use tokio::sync::Mutex;

@@ -11,10 +11,10 @@ mod workers;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use agentd_base::{DomainError, HealthCheck};
+use agentd_base::DomainError;
 use agentd_core::auth::Auth;
 use agentd_core::rollups::{Rollups, Zoned};
-use agentd_core::runtime::{AppContext, Family, MetricList, Metrics, Sample, WorkerRecords};
+use agentd_core::runtime::{AppContext, Family, HealthCheck, MetricList, Metrics, Sample, WorkerRecords};
 use agentd_core::settings::Settings;
 use agentd_engine::agents::Agents;
 use agentd_engine::projects::Projects;
