@@ -106,7 +106,7 @@ pub fn main() -> ExitCode {
     match run(cli) {
         Ok(code) => code,
         Err(error) => {
-            say_error(&*error);
+            terminal::say_error(&*error);
             ExitCode::FAILURE
         }
     }
@@ -157,13 +157,4 @@ fn wait_for<T>(command: impl Future<Output = Result<T, CliError>>) -> Result<T, 
     // A thread that waits for the keyboard would otherwise keep the program from ending.
     runtime.shutdown_background();
     Ok(outcome?)
-}
-
-fn say_error(error: &dyn std::error::Error) {
-    terminal::say(format_args!("agentd: {error}"));
-    let mut source = error.source();
-    while let Some(cause) = source {
-        terminal::say(format_args!("  because: {cause}"));
-        source = cause.source();
-    }
 }
