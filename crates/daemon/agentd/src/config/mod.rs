@@ -13,9 +13,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_automation::notify::Transport;
 use agentd_base::Secret;
-use agentd_engine::tools::ToolSource;
+use agentd_core::parts::Domains;
+use agentd_core::runtime::AppContext;
 use agentd_inference::embedder::{DEFAULT_MODEL_FILE, Embedder};
 use agentd_net::Exchange;
 use agentd_telemetry::{DaemonOptions, LogRecords, TelemetryConfig};
@@ -73,25 +73,22 @@ pub struct Config {
     pub embedder: Option<Arc<dyn Embedder>>,
     /// What answers requests to the outside, where it is not the network. For tests alone.
     pub exchange: Option<Arc<dyn Exchange>>,
-    /// Parts that an embedding program, such as a test, adds.
+    /// Domains that an embedding program, such as a test, adds.
     pub additions: Additions,
     /// The records of the log, which belong to the process: its log began before the daemon.
     pub log_records: LogRecords,
 }
 
-/// Tools and transports in addition to those of the domains.
+/// Adds a domain to the list.
+pub type AddDomain = dyn Fn(&AppContext, &mut Domains) + Send + Sync;
+
+/// Domains that are composed after the built-in ones.
 #[derive(Clone, Default)]
-pub struct Additions {
-    pub tool_sources: Vec<Arc<dyn ToolSource>>,
-    /// Ways to send notifications.
-    pub transports: Vec<Arc<dyn Transport>>,
-}
+pub struct Additions(pub Vec<Arc<AddDomain>>);
 
 impl std::fmt::Debug for Additions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { tool_sources, transports } = self;
-        let counts = (tool_sources.len(), transports.len());
-        f.debug_tuple("Additions").field(&counts).finish()
+        f.debug_tuple("Additions").field(&self.0.len()).finish()
     }
 }
 

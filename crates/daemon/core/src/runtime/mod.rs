@@ -40,7 +40,7 @@ pub use metrics::{CountBy, Family, FamilyKind, MetricList, MetricSource, Metrics
 pub use once::{StoredLedger, record_once, record_secret_once, record_stream_once};
 pub use recorder::{Latency, LatencySum, Recorded, Recorder, Series};
 pub use report::{Retention, WorkerError, WorkerRecord, WorkerRecords, WorkerReport};
-pub use slot::{EmptySlots, Filler, Slot, Slots};
+pub use slot::{Binding, Slot, SlotError, Slots};
 pub use supervise::TaskPanics;
 pub use trusted_file::{TrustedFileError, open_trusted, read_trusted};
 pub use work_queue::{HandlesItems, ItemFailure, QueueWorker, WorkQueue};

@@ -1,12 +1,10 @@
 //! `/api/openapi.json`, and the page that shows it.
 
 use std::io::Read;
-use std::sync::OnceLock;
 
 use agentd_web::{ApiError, ApiResult, Path};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use flate2::read::GzDecoder;
 use http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, VARY};
 use http::{HeaderMap, StatusCode};
@@ -36,9 +34,7 @@ const FILES: [(&str, &str, &[u8]); 2] = [
     responses((status = 200, description = "The document", body = serde_json::Value)),
 )]
 pub(super) async fn get_openapi(State(pages): State<Pages>) -> Response {
-    static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
-    let bytes = DOCUMENT.get_or_init(|| (pages.document)().to_json().map(Bytes::from).unwrap_or_default());
-    ([(CONTENT_TYPE, "application/json")], bytes.clone()).into_response()
+    ([(CONTENT_TYPE, "application/json")], pages.document()).into_response()
 }
 
 /// The page that shows this document, for people

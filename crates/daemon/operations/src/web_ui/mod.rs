@@ -6,21 +6,52 @@
 mod documentation;
 mod page;
 
-use agentd_web::{ApiRouter, Routes, routes};
-use utoipa::openapi::OpenApi;
+use std::sync::{Arc, OnceLock};
 
-/// State of the pages: how the document is made. It is made when it is first asked for, because
-/// nobody who starts the daemon should wait for it.
-#[derive(Debug, Clone, Copy)]
-pub struct Pages {
-    pub document: fn() -> OpenApi,
-}
+use agentd_core::parts::{Detached, Domain, DomainParts};
+use agentd_core::runtime::{MetricList, Slot, Slots};
+use agentd_web::{ApiRouter, Routes, routes};
+use bytes::Bytes;
+use utoipa::openapi::OpenApi;
 
 pub use page::page_of;
 
+/// Makes the OpenAPI document of the daemon.
+pub type DescribeApi = dyn Fn() -> OpenApi + Send + Sync;
+
+/// The pages. The document is made when it is first asked for, so that the start of the daemon does not wait for it.
+#[derive(Debug, Clone)]
+pub struct Pages {
+    describe: Slot<DescribeApi>,
+    document: Arc<OnceLock<Bytes>>,
+}
+
+impl Pages {
+    pub fn new(slots: &mut Slots) -> Detached<Self> {
+        Detached::new(Self { describe: slots.create(), document: Arc::default() })
+    }
+
+    /// The document as JSON.
+    fn document(&self) -> Bytes {
+        let json = || Some(Bytes::from(self.describe.get()?().to_json().ok()?));
+        self.document.get_or_init(|| json().unwrap_or_default()).clone()
+    }
+}
+
+impl Domain for Pages {
+    fn parts(&self) -> DomainParts {
+        DomainParts {
+            routes: routes().with_state(self.clone()),
+            workers: Vec::new(),
+            metrics: MetricList::default(),
+            bindings: Vec::new(),
+            shutdown: Vec::new(),
+        }
+    }
+}
+
 /// The pages and the document; all public.
-#[must_use]
-pub fn routes() -> Routes<Pages> {
+fn routes() -> Routes<Pages> {
     Routes::new().public(
         ApiRouter::new()
             .routes(routes!(page::get_page, documentation::show_docs, documentation::get_openapi))

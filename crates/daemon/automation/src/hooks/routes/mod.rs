@@ -14,7 +14,7 @@ use super::service::Hooks;
 type Answer<T> = Result<Json<T>, ApiError>;
 
 #[must_use]
-pub fn routes() -> Routes<Hooks> {
+pub(super) fn routes() -> Routes<Hooks> {
     Routes::new().protected(
         ApiRouter::new()
             .routes(routes!(hooks::list_hooks, hooks::create_hook))

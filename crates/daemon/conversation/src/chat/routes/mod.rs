@@ -14,7 +14,7 @@ use futures_util::Stream;
 
 use super::service::Chat;
 
-pub fn routes() -> Routes<Chat> {
+pub(super) fn routes() -> Routes<Chat> {
     Routes::new()
         .protected(
             ApiRouter::new()

@@ -1,6 +1,6 @@
 //! What the engine and the agents ask of conversations.
 
-use agentd_engine::agents::{AgentId, OwnsAgentData};
+use agentd_engine::agents::{AgentDataPhase, AgentId, OwnsAgentData};
 use agentd_engine::engine::{ConversationSummary, HistoryMessage, Reply, Settled, TurnSink};
 use agentd_engine::projects::{NamesProjects, ProjectId};
 use agentd_store::{StoreError, Tx};
@@ -53,6 +53,10 @@ impl TurnSink for Chat {
 impl OwnsAgentData for Chat {
     fn name(&self) -> &'static str {
         "conversations"
+    }
+
+    fn phase(&self) -> AgentDataPhase {
+        AgentDataPhase::Conversations
     }
 
     /// Nothing to write: a conversation is out of sight with its agent.

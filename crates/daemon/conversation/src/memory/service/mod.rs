@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use agentd_base::Timestamp;
+use agentd_core::parts::Detached;
 use agentd_core::runtime::{AppContext, NextDue};
 use agentd_core::settings::Settings;
 use agentd_engine::agents::{AgentId, Agents};
@@ -82,7 +83,6 @@ impl std::fmt::Debug for Memory {
 }
 
 impl Memory {
-    #[must_use]
     pub fn new(
         context: AppContext,
         settings: Settings,
@@ -90,7 +90,7 @@ impl Memory {
         engine: Engine,
         source: Arc<dyn ConversationSource>,
         embedder: Arc<dyn Embedder>,
-    ) -> Self {
+    ) -> Detached<Self> {
         let embedding = Embedding::new(embedder, context.db.clone());
         let memory = Self(Arc::new(Inner {
             follower: Follower::new(context.clone(), embedding.clone()),
@@ -114,7 +114,7 @@ impl Memory {
             followed: parking_lot::Mutex::default(),
         }));
         memory.follow_settings();
-        memory
+        Detached::new(memory)
     }
 
     pub(super) fn context(&self) -> &AppContext {

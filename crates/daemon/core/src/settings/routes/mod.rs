@@ -24,13 +24,13 @@ use super::{
 
 /// The state of the handlers.
 #[derive(Debug, Clone)]
-pub struct SettingsRoutes {
-    pub settings: Settings,
-    pub clock: agentd_base::Clock,
+pub(super) struct SettingsRoutes {
+    pub(super) settings: Settings,
+    pub(super) clock: agentd_base::Clock,
 }
 
 #[must_use]
-pub fn routes() -> Routes<SettingsRoutes> {
+pub(super) fn routes() -> Routes<SettingsRoutes> {
     let protected = ApiRouter::new()
         .routes(routes!(list_settings))
         .routes(routes!(get_profile_settings, update_profile_settings))

@@ -20,13 +20,13 @@ use views::{
 /// The state of the handlers.
 #[derive(Debug, Clone)]
 pub struct ToolServerRoutes {
-    pub servers: ToolServers,
-    pub builtin: BuiltinTools,
-    pub custom: CustomTools,
+    pub(super) servers: ToolServers,
+    pub(super) builtin: BuiltinTools,
+    pub(super) custom: CustomTools,
 }
 
 #[must_use]
-pub fn routes() -> Routes<ToolServerRoutes> {
+pub(super) fn routes() -> Routes<ToolServerRoutes> {
     Routes::new().protected(
         ApiRouter::new()
             .routes(routes!(overview::get_skills))

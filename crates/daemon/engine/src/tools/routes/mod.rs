@@ -13,12 +13,12 @@ use super::custom::CustomTools;
 /// The state of the handlers.
 #[derive(Debug, Clone)]
 pub struct ToolRoutes {
-    pub builtin: BuiltinTools,
-    pub custom: CustomTools,
+    pub(super) builtin: BuiltinTools,
+    pub(super) custom: CustomTools,
 }
 
 #[must_use]
-pub fn routes() -> Routes<ToolRoutes> {
+pub(super) fn routes() -> Routes<ToolRoutes> {
     Routes::new().protected(
         ApiRouter::new()
             .routes(routes!(builtin::list_builtin_tools))

@@ -13,6 +13,7 @@ use agentd_automation::hooks::Hooks;
 use agentd_automation::notify::{NotificationStatus, Notify};
 use agentd_automation::scheduler::Scheduler;
 use agentd_base::{Page, Timestamp};
+use agentd_core::parts::Detached;
 use agentd_core::rollups::Rollups;
 use agentd_core::runtime::{AppContext, NextDue};
 use agentd_core::settings::Settings;
@@ -79,9 +80,8 @@ impl std::fmt::Debug for Alerts {
 }
 
 impl Alerts {
-    #[must_use]
-    pub fn new(context: &AppContext, sources: AlertSources) -> Self {
-        Self(Arc::new(Inner {
+    pub fn new(context: &AppContext, sources: AlertSources) -> Detached<Self> {
+        Detached::new(Self(Arc::new(Inner {
             loaded: Snapshot::new(&context.db, &[store::ALERTS]),
             context: context.clone(),
             sources,
@@ -90,7 +90,7 @@ impl Alerts {
             evaluated: Mutex::default(),
             next_evaluation: NextDue::default(),
             wake: Arc::default(),
-        }))
+        })))
     }
 
     pub(super) fn wake(&self) -> Arc<tokio::sync::Notify> {

@@ -19,7 +19,7 @@ type Answer<T> = Result<Json<T>, ApiError>;
 
 /// Every route of the domain, with its access rule. Who only reads is not told of backups: one holds everything.
 #[must_use]
-pub fn routes() -> Routes<Backups> {
+pub(super) fn routes() -> Routes<Backups> {
     let full_scope = ApiRouter::new()
         .routes(routes!(archives::list_backups))
         .routes(routes!(archives::create_backup))
