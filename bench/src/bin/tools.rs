@@ -18,6 +18,7 @@ use agentd_base::{Clock, Entropy};
 use agentd_bench::figures::Sample;
 use agentd_bench::load::{render, request, streamed_on};
 use agentd_bench::{Outcome, inside};
+use agentd_core::runtime::Binding;
 use agentd_engine::agents::Agent;
 use agentd_engine::tools::{
     Effect, InputSchema, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource,
@@ -168,7 +169,7 @@ async fn measure() -> Outcome<()> {
     let provider = FakeVendor::start_forgetful(Vendor::Openai, script(&asked)).await?;
     let folder = tempfile::tempdir()?;
     let mut config = inside::config(ConfigSource::default(), &folder.path().join("data"))?;
-    config.additions.tool_sources.push(Arc::new(Pauses));
+    config.additions.0.push(Arc::new(|_, domains| domains.bind(Binding::new::<dyn ToolSource>(Arc::new(Pauses)))));
     let running = Running::start(config, Clock::system(), Entropy::system(), WorkerMode::Spawned).await?;
     let address = running.address.to_string();
     let base_url = provider.base_url().to_string();

@@ -19,6 +19,7 @@
 
 mod child;
 pub mod embedder;
+mod fair_queue;
 mod gguf;
 mod local;
 pub mod protocol;
@@ -30,6 +31,7 @@ pub mod worker;
 use std::path::Path;
 
 pub use embedder::{Embedder, LocalEmbedder};
+pub use fair_queue::FairQueue;
 pub use gguf::{ModelFacts, read_model_facts};
 pub use local::{LocalModel, LocalModelOptions, LocalStream, supports_tools};
 pub use types::{

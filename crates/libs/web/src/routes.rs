@@ -33,6 +33,7 @@ type Describe = fn(&mut OpenApi, &[SecurityRequirement], Requirements);
 /// Finds the page that a request gets that no route answers.
 pub type FindPage = fn(&Request) -> Option<Response>;
 
+#[derive(Clone)]
 struct Operation<S> {
     path: String,
     answers: MethodRouter<S>,
@@ -140,7 +141,11 @@ fn describe<P: utoipa::Path + SchemaReferences + Tags<'static>>(
     document.paths.add_path_operation(P::path(), P::methods(), operation);
     let mut schemas = Vec::new();
     P::schemas(&mut schemas);
-    document.components.get_or_insert_with(Components::new).schemas.extend(schemas);
+    let known = &mut document.components.get_or_insert_with(Components::new).schemas;
+    for (name, schema) in schemas {
+        debug_assert!(known.get(&name).is_none_or(|other| *other == schema), "two schemas are named {name}");
+        known.insert(name, schema);
+    }
 }
 
 /// The operations of handlers: `routes!(list_hooks, create_hook)`, `routes!(queue::list_deliveries)`.
@@ -162,8 +167,8 @@ macro_rules! routes {
     ($($handlers:tt)+) => { $crate::routes!(@ $crate::ApiRouter::new(); $($handlers)+) };
 }
 
-/// Which access rule, in the order in which the document shows them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// Which access rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Behind {
     /// No credential.
     Nothing,
@@ -184,19 +189,6 @@ enum Behind {
 }
 
 impl Behind {
-    /// Where the document shows it: routes that ask nobody stand together.
-    const fn place(self) -> (u8, usize) {
-        match self {
-            Self::Nothing | Self::Own(_) => (0, 0),
-            Self::FirstKey => (1, 0),
-            Self::AnyScope => (2, 0),
-            Self::Ticket => (3, 0),
-            Self::FullScope | Self::FullScopeStream => (4, 0),
-            Self::Credential { body_limit: limits::BODY } => (5, 0),
-            Self::Credential { body_limit } => (6, body_limit),
-        }
-    }
-
     fn security(self, requirements: Requirements) -> Vec<SecurityRequirement> {
         let of = |name| SecurityRequirement::new(name, Vec::<String>::new());
         // Both halves of a page session are needed.
@@ -234,8 +226,8 @@ impl Behind {
     }
 }
 
-/// The routes of a domain, sorted by who may call them. `S` is the state that the handlers still miss; the
-/// document can be had without it.
+/// The routes of a domain, sorted by who may call them. `S` is the state that the handlers still miss.
+#[derive(Clone)]
 pub struct Routes<S = ()>(Vec<(Behind, Operation<S>)>);
 
 impl<S> std::fmt::Debug for Routes<S> {
@@ -325,26 +317,27 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         };
         Routes(self.0.into_iter().map(served).collect())
     }
-
-    /// What the document says of these routes, which have no state yet.
-    #[must_use]
-    pub fn into_document(mut self) -> OpenApi {
-        self.0.sort_by_key(|(behind, _)| behind.place());
-        let mut document = OpenApiBuilder::new().build();
-        for (behind, operation) in self.0 {
-            if let Some(describe) = operation.describe {
-                describe(&mut document, &behind.security(operation.requirements), operation.requirements);
-            }
-        }
-        document
-    }
 }
 
 impl Routes<()> {
-    #[must_use]
-    pub fn merge(mut self, other: Self) -> Self {
+    pub fn merge(&mut self, other: Self) {
         self.0.extend(other.0);
-        self
+    }
+
+    /// Returns a function that makes the document of these routes, and keeps nothing else of them.
+    pub fn document(&self) -> impl Fn() -> OpenApi + Send + Sync + use<> {
+        let described = self.0.iter().filter_map(|(behind, operation)| {
+            let describe = operation.describe?;
+            Some((describe, *behind, operation.requirements))
+        });
+        let described: Vec<_> = described.collect();
+        move || {
+            let mut document = OpenApiBuilder::new().build();
+            for (describe, behind, requirements) in &described {
+                describe(&mut document, &behind.security(*requirements), *requirements);
+            }
+            document
+        }
     }
 
     /// Puts each route behind its access rule. Unknown paths and methods under `/api` answer 401 to those

@@ -16,8 +16,7 @@ use super::client::{LocalClient, accept, refusal, request};
 use super::device;
 use super::error::CliError;
 use super::events::{Event, EventReader};
-use super::say_error;
-use super::terminal::{Style, one_line, print_piece, say, say_piece};
+use super::terminal::{Style, one_line, print_piece, say, say_error, say_piece};
 use crate::config::Config;
 
 #[derive(Debug, Args)]

@@ -22,7 +22,6 @@ use std::process::ExitCode;
 use agentd_engine::code_runner::INIT_SUBCOMMAND;
 use clap::{CommandFactory, Parser, Subcommand};
 
-use self::error::CliError;
 use crate::config::{Config, ConfigError, ConfigSource};
 
 /// Hosts AI agents behind one HTTP API, on your own machine.
@@ -106,7 +105,7 @@ pub fn main() -> ExitCode {
     match run(cli) {
         Ok(code) => code,
         Err(error) => {
-            say_error(&*error);
+            terminal::say_error(&*error);
             ExitCode::FAILURE
         }
     }
@@ -118,7 +117,7 @@ fn run(cli: Cli) -> Result<ExitCode, Box<dyn std::error::Error>> {
         return wait_for(device::run(arguments)).map(|()| ExitCode::SUCCESS);
     }
     match &cli.command {
-        Some(Command::Openapi) => return start::print_openapi().map(|()| ExitCode::SUCCESS),
+        Some(Command::Openapi) => return wait_for(start::print_openapi()).map(|()| ExitCode::SUCCESS),
         Some(Command::Completions { shell }) => {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "agentd", &mut text);
@@ -151,19 +150,12 @@ fn read_config(file: Option<&Path>, source: ConfigSource) -> Result<Config, Conf
 }
 
 /// Runs a command that waits.
-fn wait_for<T>(command: impl Future<Output = Result<T, CliError>>) -> Result<T, Box<dyn std::error::Error>> {
+fn wait_for<T, E: Into<Box<dyn std::error::Error>>>(
+    command: impl Future<Output = Result<T, E>>,
+) -> Result<T, Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let outcome = runtime.block_on(command);
     // A thread that waits for the keyboard would otherwise keep the program from ending.
     runtime.shutdown_background();
-    Ok(outcome?)
-}
-
-fn say_error(error: &dyn std::error::Error) {
-    terminal::say(format_args!("agentd: {error}"));
-    let mut source = error.source();
-    while let Some(cause) = source {
-        terminal::say(format_args!("  because: {cause}"));
-        source = cause.source();
-    }
+    outcome.map_err(Into::into)
 }

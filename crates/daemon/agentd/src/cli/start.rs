@@ -13,8 +13,8 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use super::terminal::Style;
-use crate::config::{Config, LogFormat};
-use crate::lifecycle;
+use crate::config::{Config, ConfigSource, LogFormat};
+use crate::lifecycle::{self, Offline};
 
 /// How long a thread that may block waits for more work. The longest idle one is woken first, so all that a busy moment
 /// needed stay for as long as each is woken once in this time; starting one anew takes some ten microseconds.
@@ -66,8 +66,13 @@ fn is_fit_for_the_log(target: &str, level: Level) -> bool {
     !is_theirs || (level <= Level::WARN && target != "rmcp::transport::worker")
 }
 
-pub(super) fn print_openapi() -> Result<(), Box<dyn Error>> {
-    let mut text = serde_json::to_string_pretty(&crate::compose::document())?;
+/// Prints the document of a daemon with an empty data directory.
+pub(super) async fn print_openapi() -> Result<(), Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let source = ConfigSource { data_dir: Some(folder.path().join("data")), ..ConfigSource::default() };
+    let offline = Offline::open(Config::from_source(source)?, Clock::system(), Entropy::system()).await?;
+    let mut text = serde_json::to_string_pretty(&offline.document())?;
+    offline.close().await;
     text.push('\n');
     let mut stdout = std::io::stdout();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

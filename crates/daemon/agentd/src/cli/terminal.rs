@@ -72,6 +72,16 @@ pub(super) fn say(text: impl Into<SafeText>) {
     say_piece(text.into().then("\n"));
 }
 
+/// Writes an error and its causes.
+pub(super) fn say_error(error: &dyn std::error::Error) {
+    say(format_args!("agentd: {error}"));
+    let mut source = error.source();
+    while let Some(cause) = source {
+        say(format_args!("  because: {cause}"));
+        source = cause.source();
+    }
+}
+
 /// Writes a piece of a message to stderr immediately.
 pub(super) fn say_piece(text: impl Into<SafeText>) {
     let mut stderr = std::io::stderr().lock();

@@ -2,10 +2,8 @@
 
 use std::net::SocketAddr;
 
-use agentd_core::auth::{Auth, AuthError};
-use agentd_core::runtime::AppContext;
-use agentd_operations::monitoring::{self, Gate};
-use agentd_store::StoreError;
+use agentd_core::runtime::{AppContext, Metrics};
+use agentd_operations::monitoring::Gate;
 use agentd_web::{
     AccessDenied, Authenticate, Caller, CallerKind, CorsPolicy, Credential, Guarded, HostPolicy, HttpStack,
     Observation, OwnPages, PasswordProof, Scope,
@@ -13,14 +11,13 @@ use agentd_web::{
 use axum::Router;
 use futures_util::future::BoxFuture;
 
-use super::Services;
 use super::collector::request_spans;
 use crate::config::Config;
 
 /// The network's middleware around the routes.
 pub(super) fn with_middleware(
     router: Router,
-    services: &Services,
+    metrics: &Metrics,
     gate: Gate,
     context: &AppContext,
     config: &Config,
@@ -29,7 +26,7 @@ pub(super) fn with_middleware(
     let stack = HttpStack {
         observation: Observation {
             ids: context.ids.clone(),
-            observer: services.monitoring.metrics().request_observer(),
+            observer: metrics.request_observer(),
             spans: request_spans(context),
         },
         cors: CorsPolicy::new(config.allowed_origins(address)),
@@ -63,20 +60,5 @@ impl Authenticate for OwnerAlone {
 
     fn admit_anonymous(&self, _origin: Option<&str>) -> BoxFuture<'_, Result<(), AccessDenied>> {
         Box::pin(async { Ok(()) })
-    }
-}
-
-pub(super) struct Bootstrap(pub(super) Auth);
-
-impl monitoring::ReportsBootstrap for Bootstrap {
-    fn bootstrap_mode(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
-        Box::pin(async move {
-            match self.0.recent_bootstrap_state().await {
-                Ok(state) => Ok(state.bootstrap_mode),
-                Err(AuthError::Store(error)) => Err(error),
-                // Reading the state fails in no other way.
-                Err(_) => Err(StoreError::Closed),
-            }
-        })
     }
 }

@@ -9,8 +9,6 @@ use agentd_net::{GuardedClient, Trust};
 use agentd_telemetry::{KeyValue, LogRecords, Span, SpanKind, TelemetryConfig, Tracer, number};
 use agentd_web::{AnsweredRequest, RequestSpans};
 
-use super::Daemon;
-
 /// The owner configured the address.
 fn client(settings: &Settings) -> GuardedClient {
     GuardedClient::new(settings.policy(), Trust::Owner)
@@ -59,18 +57,19 @@ pub(super) fn log_record_metrics(records: &LogRecords) -> MetricList {
     metrics
 }
 
-impl Daemon {
-    /// Starts the task that exports the records of the log. They belong to the process, whose log began before the daemon.
-    pub fn export_logs(&self, context: &AppContext, telemetry: &TelemetryConfig, records: &LogRecords) {
-        if !records.is_on() {
-            return;
-        }
-        let client = client(&self.services.settings.settings);
-        let (records, entropy) = (records.clone(), context.entropy.clone());
-        let resource = telemetry.resource(&context.instance);
-        context
-            .supervise("otlp.logs", move || records.clone().export(client.clone(), entropy.clone(), resource.clone()));
+/// Starts the task that exports the records of the log.
+pub(super) fn start_log_export(
+    context: &AppContext,
+    settings: &Settings,
+    telemetry: &TelemetryConfig,
+    records: &LogRecords,
+) {
+    if !records.is_on() {
+        return;
     }
+    let (client, records, entropy) = (client(settings), records.clone(), context.entropy.clone());
+    let resource = telemetry.resource(&context.instance);
+    context.supervise("otlp.logs", move || records.clone().export(client.clone(), entropy.clone(), resource.clone()));
 }
 
 /// Spans of requests to the API. Probes and metrics are asked for all the time and tell nothing.

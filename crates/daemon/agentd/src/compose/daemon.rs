@@ -1,15 +1,82 @@
-//! Accessors of a composed daemon, and its shutdown.
+//! A composed daemon: its parts, what programs that embed it may use of it, and its shutdown.
 
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use agentd_automation::notify::Notify;
 use agentd_automation::scheduler::Scheduler;
 use agentd_conversation::chat::Chat;
-use agentd_core::parts::ShutdownPhase;
+use agentd_conversation::memory::Memory;
+use agentd_core::auth::Auth;
+use agentd_core::parts::{ShutdownPhase, ShutdownStep};
+use agentd_core::runtime::{AppContext, EventBacklog, Metrics, Workers};
+use agentd_core::settings::Settings;
+use agentd_engine::engine::Engine;
 use agentd_engine::tools::Tools;
+use agentd_operations::backup::Backup;
+use agentd_operations::monitoring::Gate;
+use agentd_operations::web_ui::DescribeApi;
+use agentd_telemetry::{LogRecords, TelemetryConfig};
+use agentd_web::{Guarded, Routes};
+use axum::Router;
 use futures_util::future::join_all;
+use utoipa::openapi::OpenApi;
 
-use super::{Daemon, Inside};
+use super::collector::start_log_export;
+
+/// Services and workers of a daemon, without its HTTP routers.
+pub struct Inside {
+    pub workers: Workers,
+    pub(super) services: Services,
+    pub(super) routes: Routes,
+    pub(super) describe: Arc<DescribeApi>,
+    pub(super) shutdown: Vec<ShutdownStep>,
+    pub(super) backlog: EventBacklog,
+    pub(super) hashing_key: [u8; 32],
+}
+
+impl std::fmt::Debug for Inside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inside").field("workers", &self.workers).finish_non_exhaustive()
+    }
+}
+
+/// Services that the routers and programs that embed the daemon use.
+#[derive(Clone)]
+pub(super) struct Services {
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) backup: Backup,
+    pub(super) settings: Settings,
+    pub(super) auth: Auth,
+    pub(super) tools: Tools,
+    pub(super) engine: Engine,
+    pub(super) chat: Chat,
+    pub(super) memory: Memory,
+    pub(super) notify: Notify,
+    pub(super) scheduler: Scheduler,
+}
+
+/// The API for the owner, made when the first command asks for it.
+pub type LocalRouter = Arc<LazyLock<Router, Box<dyn FnOnce() -> Router + Send>>>;
+
+/// A composed daemon: what answers, and what works in the background.
+#[derive(Clone)]
+pub struct Daemon {
+    /// The API behind its middleware.
+    pub router: Guarded<Gate>,
+    /// The API for the owner on the daemon's own machine, without the network's middleware.
+    pub local_router: LocalRouter,
+    pub workers: Workers,
+    pub(super) services: Services,
+    pub(super) describe: Arc<DescribeApi>,
+    pub(super) shutdown: Vec<ShutdownStep>,
+}
+
+impl std::fmt::Debug for Daemon {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Daemon").field("workers", &self.workers).finish_non_exhaustive()
+    }
+}
 
 impl Daemon {
     /// Runs the shutdown steps, one phase after the other. Replies and messages that take longer than `grace` are
@@ -19,6 +86,17 @@ impl Daemon {
             let steps = self.shutdown.iter().filter(|step| step.phase() == phase);
             join_all(steps.map(|step| step.run(grace))).await;
         }
+    }
+
+    /// The OpenAPI document.
+    #[must_use]
+    pub fn document(&self) -> OpenApi {
+        (self.describe)()
+    }
+
+    /// Starts the task that exports the records of the log. They belong to the process, whose log began before the daemon.
+    pub fn export_logs(&self, context: &AppContext, telemetry: &TelemetryConfig, records: &LogRecords) {
+        start_log_export(context, &self.services.settings, telemetry, records);
     }
 
     /// Number of turns that run in this process.

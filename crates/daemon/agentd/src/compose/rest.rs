@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agentd_core::runtime::{Slot, WorkerPause};
+use agentd_core::runtime::{Slot, Slots, WorkerPause};
 use agentd_engine::engine::Engine;
 use agentd_integrations::devices::Devices;
 use agentd_operations::backup::Quiesce;
@@ -18,8 +18,7 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(15);
 /// A worker does one bounded piece of work at a time, which takes less than this.
 const WORKER_LIMIT: Duration = Duration::from_secs(15);
 
-/// Makes the daemon unready and waits until nothing works on its data. Cheap to clone.
-#[derive(Clone)]
+/// Makes the daemon unready and waits until nothing works on its data.
 pub(super) struct Rest {
     readiness: Readiness,
     workers: WorkerPause,
@@ -28,8 +27,8 @@ pub(super) struct Rest {
 }
 
 impl Rest {
-    pub(super) fn new(readiness: Readiness, workers: WorkerPause, turns: Slot<(Engine, Devices)>) -> Self {
-        Self { readiness, workers, turns }
+    pub(super) fn new(readiness: Readiness, workers: WorkerPause, slots: &mut Slots) -> Self {
+        Self { readiness, workers, turns: slots.create() }
     }
 }
 
@@ -45,7 +44,7 @@ impl Quiesce for Rest {
                 return Err(format!("requests under way did not end within {} seconds", REQUEST_LIMIT.as_secs()));
             }
             let mut sockets = None;
-            if let Some((engine, devices)) = self.turns.get() {
+            if let Some((engine, devices)) = self.turns.get().map(|turns| &**turns) {
                 // What comes over a socket is no request, and may start a turn as well.
                 sockets = Some(devices.pause().await);
                 engine.drain(REPLY_LIMIT).await;

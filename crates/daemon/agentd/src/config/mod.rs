@@ -13,10 +13,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_automation::notify::Transport;
 use agentd_base::Secret;
-use agentd_engine::tools::ToolSource;
-use agentd_inference::embedder::Embedder;
+use agentd_core::parts::Domains;
+use agentd_core::runtime::AppContext;
+use agentd_inference::embedder::{DEFAULT_MODEL_FILE, Embedder};
 use agentd_net::Exchange;
 use agentd_telemetry::{DaemonOptions, LogRecords, TelemetryConfig};
 use agentd_web::TrustedProxies;
@@ -24,7 +24,7 @@ use url::Url;
 
 pub use places::user_config_dir;
 use secrets::SecretSource;
-pub use source::ConfigSource;
+pub use source::{ConfigError, ConfigSource};
 
 /// The valid configuration of a daemon.
 #[derive(Debug, Clone)]
@@ -73,25 +73,22 @@ pub struct Config {
     pub embedder: Option<Arc<dyn Embedder>>,
     /// What answers requests to the outside, where it is not the network. For tests alone.
     pub exchange: Option<Arc<dyn Exchange>>,
-    /// Parts that an embedding program, such as a test, adds.
+    /// Domains that an embedding program, such as a test, adds.
     pub additions: Additions,
     /// The records of the log, which belong to the process: its log began before the daemon.
     pub log_records: LogRecords,
 }
 
-/// Tools and transports in addition to those of the domains.
+/// Adds a domain to the list.
+pub type AddDomain = dyn Fn(&AppContext, &mut Domains) + Send + Sync;
+
+/// Domains that are composed after the built-in ones.
 #[derive(Clone, Default)]
-pub struct Additions {
-    pub tool_sources: Vec<Arc<dyn ToolSource>>,
-    /// Ways to send notifications.
-    pub transports: Vec<Arc<dyn Transport>>,
-}
+pub struct Additions(pub Vec<Arc<AddDomain>>);
 
 impl std::fmt::Debug for Additions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { tool_sources, transports } = self;
-        let counts = (tool_sources.len(), transports.len());
-        f.debug_tuple("Additions").field(&counts).finish()
+        f.debug_tuple("Additions").field(&self.0.len()).finish()
     }
 }
 
@@ -101,11 +98,6 @@ pub enum LogFormat {
     Text,
     Json,
 }
-
-/// What is wrong with the configuration, a sentence each.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("The configuration is not valid:\n{}", .0.iter().map(|line| format!("  - {line}")).collect::<Vec<_>>().join("\n"))]
-pub struct ConfigError(pub Vec<String>);
 
 pub const DEFAULT_PORT: u16 = 7878;
 const DEFAULT_EMAIL_TIME_LIMIT: Duration = Duration::from_secs(45);
@@ -281,6 +273,31 @@ impl Config {
             additions: Additions::default(),
             log_records: LogRecords::new(None),
         })
+    }
+
+    /// Directories that are searched for models, in this order.
+    #[must_use]
+    pub fn model_dirs(&self) -> Vec<PathBuf> {
+        let own = self.data_dir.join("models");
+        let directories = std::iter::once(own).chain(self.models_dir.clone());
+        directories.map(|directory| std::path::absolute(&directory).unwrap_or(directory)).collect()
+    }
+
+    /// Candidates for the file of the embedding model; the first that exists is used.
+    #[must_use]
+    pub fn embedding_model_paths(&self) -> Vec<PathBuf> {
+        match &self.embedding_model {
+            Some(path) => vec![path.clone()],
+            None => self.model_dirs().into_iter().map(|directory| directory.join(DEFAULT_MODEL_FILE)).collect(),
+        }
+    }
+
+    /// Configuration files that exist where earlier versions read them and are ignored.
+    #[must_use]
+    pub fn ignored_files(&self) -> Vec<PathBuf> {
+        let in_use = self.file.as_ref().and_then(|file| file.canonicalize().ok());
+        let present = places::former_files(&self.data_dir).into_iter().filter_map(|file| file.canonicalize().ok());
+        present.filter(|file| Some(file) != in_use.as_ref()).collect()
     }
 
     /// How a daemon that really listens on `address` is reached from outside, without a slash at the end:

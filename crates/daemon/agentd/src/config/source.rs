@@ -10,11 +10,15 @@ use agentd_telemetry::Variables;
 use clap::Args;
 use serde::{Deserialize, Deserializer};
 
-use super::ConfigError;
 use super::places::default_files;
 use super::secrets::credentials_directory;
 
 const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// What is wrong with the configuration, a sentence each.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("The configuration is not valid:\n{}", .0.iter().map(|line| format!("  - {line}")).collect::<Vec<_>>().join("\n"))]
+pub struct ConfigError(pub Vec<String>);
 
 /// Every configuration value as it was given. Flags and variables come through `clap`, the file
 /// through `serde`; the names are the same. Numbers and switches are still text, so that one of them

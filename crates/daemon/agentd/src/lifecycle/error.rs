@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use agentd_core::runtime::DataDirError;
 use agentd_store::StoreError;
 
+use crate::compose::ComposeError;
+
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error(transparent)]
@@ -22,22 +24,6 @@ pub enum StartError {
     Signals { source: std::io::Error },
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A domain could not start; its own sentence says why and what to do.
-    #[error("{0}")]
-    Domain(String),
-}
-
-impl StartError {
-    /// Wraps the error of a domain with its whole chain.
-    #[must_use]
-    pub fn domain(error: &dyn std::error::Error) -> Self {
-        let mut text = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            text.push_str(": ");
-            text.push_str(&cause.to_string());
-            source = cause.source();
-        }
-        Self::Domain(text)
-    }
+    #[error(transparent)]
+    Compose(#[from] ComposeError),
 }

@@ -12,7 +12,6 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use agentd_core::runtime::{DataDir, FileLock};
-use axum::Router;
 use axum::body::Body;
 use hyper::service::service_fn;
 use rustix::fs::Mode;
@@ -22,14 +21,12 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 use super::listen::serve_connection;
+use crate::compose::LocalRouter;
 
 /// How soon a daemon without the socket looks whether it is free.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const BEFORE_NEXT_ACCEPT: Duration = Duration::from_millis(100);
 const BACKLOG: u32 = 1024;
-
-/// The API for the owner, made when the first command asks for it.
-pub type LocalRouter = Arc<LazyLock<Router, Box<dyn FnOnce() -> Router + Send>>>;
 
 /// The socket, ours until it is dropped.
 #[derive(Debug)]
@@ -139,6 +136,8 @@ async fn take_over(data_dir: &Arc<DataDir>) -> LocalSocket {
 
 #[cfg(test)]
 mod tests {
+    use axum::Router;
+
     use super::*;
 
     #[tokio::test]

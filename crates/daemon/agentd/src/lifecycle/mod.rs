@@ -39,7 +39,6 @@ pub use allocator::share_allocator_arenas;
 pub use clock::{ClockAgreement, compare_clocks, require_clock_agreement};
 pub use error::StartError;
 use front::Front;
-pub use local_socket::LocalRouter;
 use local_socket::LocalSocket;
 pub use offline::Offline;
 use peers::PeerGate;
@@ -146,7 +145,7 @@ impl Running {
                 // The lock on the data directory goes with the database, and not some time later.
                 context.draining.cancel();
                 context.db.close().await;
-                return Err(error);
+                return Err(error.into());
             }
         };
         let socket = LocalSocket::claim(&context.data_dir)

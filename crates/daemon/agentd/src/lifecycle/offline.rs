@@ -11,17 +11,17 @@ use agentd_operations::monitoring::Readiness;
 use agentd_store::Db;
 use axum::Router;
 use tokio_util::sync::CancellationToken;
+use utoipa::openapi::OpenApi;
 
 use super::error::StartError;
-use super::local_socket::LocalRouter;
 use super::open_context;
-use crate::compose::compose;
+use crate::compose::{Daemon, compose};
 use crate::config::Config;
 
 /// Holds the data directory's lock, so that no daemon starts meanwhile.
 #[derive(Debug)]
 pub struct Offline {
-    router: LocalRouter,
+    daemon: Daemon,
     db: Db,
     draining: CancellationToken,
 }
@@ -40,12 +40,18 @@ impl Offline {
         let address: SocketAddr = config.listen;
         let daemon = compose(context, &config, address, readiness.clone(), WhileBusy::Refuse).await?;
         readiness.set_ready();
-        Ok(Self { router: daemon.local_router, db, draining })
+        Ok(Self { daemon, db, draining })
     }
 
     /// What the private socket of a running daemon would answer.
     pub fn router(&self) -> Router {
-        LazyLock::force(&self.router).clone()
+        LazyLock::force(&self.daemon.local_router).clone()
+    }
+
+    /// The OpenAPI document.
+    #[must_use]
+    pub fn document(&self) -> OpenApi {
+        self.daemon.document()
     }
 
     /// Finishes what is under way and gives the data directory back.

@@ -7,6 +7,7 @@
 
 mod support;
 
+mod additions;
 mod agent_changes;
 mod agents;
 mod alerts;

@@ -58,10 +58,11 @@ mod worker;
 
 use std::sync::Arc;
 
-use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
-use agentd_core::runtime::{Family, MetricList, PurgeWorker, Sample};
-use agentd_engine::engine::TurnParts;
+use agentd_core::parts::{Domain, DomainParts, ShutdownPhase, ShutdownStep};
+use agentd_core::runtime::{Binding, Family, MetricList, PurgeWorker, Sample};
+use agentd_engine::agents::OwnsAgentData;
 
+use routes::routes;
 use worker::{DeliverHooks, ExecuteHooks, PurgeHooks, ReadEvents};
 
 pub use error::HookError;
@@ -70,14 +71,12 @@ pub use model::{
     Hook, HookChange, HookDeliveryId, HookId, HookType, HttpAction, PythonAction,
 };
 pub use restored::ValidateHooks;
-pub use routes::routes;
 pub use service::{Analytics, DeliveryCounts, DeliveryEnds, HookDependencies, Hooks, Period, Totals};
 
-impl Hooks {
-    /// What the daemon gets of this domain.
-    #[must_use]
-    pub fn parts(&self) -> (DomainParts, TurnParts) {
-        let domain = DomainParts {
+impl Domain for Hooks {
+    fn parts(&self) -> DomainParts {
+        DomainParts {
+            routes: routes().with_state(self.clone()),
             workers: vec![
                 Box::new(ReadEvents::new(self.clone())),
                 Box::new(DeliverHooks::new(self.clone())),
@@ -85,22 +84,13 @@ impl Hooks {
                 Box::new(PurgeWorker(PurgeHooks::new(self.clone()))),
             ],
             metrics: self.metrics(),
-            portable: Vec::new(),
-            finders: Vec::new(),
+            bindings: vec![Binding::new::<dyn OwnsAgentData>(Arc::new(self.clone()))],
             shutdown: vec![ShutdownStep::new(ShutdownPhase::Work, self, async |hooks, grace| hooks.drain(grace).await)],
-        };
-        let turns = TurnParts {
-            agent_data: vec![Arc::new(self.clone())],
-            project_names: Vec::new(),
-            tools: Vec::new(),
-            builtin_tools: Vec::new(),
-            sinks: Vec::new(),
-            observers: Vec::new(),
-            deciders: Vec::new(),
-        };
-        (domain, turns)
+        }
     }
+}
 
+impl Hooks {
     fn metrics(&self) -> MetricList {
         let mut metrics = MetricList::default();
         let family = Family::gauge("svc_hook_queue", "Deliveries of hooks that are kept, by their status.");

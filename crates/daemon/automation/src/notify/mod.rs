@@ -45,9 +45,11 @@ mod worker;
 
 use std::sync::Arc;
 
-use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
-use agentd_core::runtime::{MetricList, PurgeWorker, QueueWorker};
+use agentd_core::parts::{Domain, DomainParts, ShutdownPhase, ShutdownStep};
+use agentd_core::runtime::{Binding, MetricList, PurgeWorker, QueueWorker};
+use agentd_core::settings::FindsNamed;
 
+use routes::routes;
 use worker::DeliverNotifications;
 
 pub use email::EmailError;
@@ -57,22 +59,19 @@ pub use model::{
     TargetError,
 };
 pub use push::{NewSubscription, Push, PushDetails, PushSubscription, PushSubscriptionId, StillWaits};
-pub use routes::routes;
 pub use service::{Notify, NotifyOptions};
 pub use transport::{Delivered, DeliveryFailure, Outgoing, Retry, Transport};
 
-impl Notify {
-    /// What the daemon gets of this domain.
-    #[must_use]
-    pub fn parts(&self) -> DomainParts {
+impl Domain for Notify {
+    fn parts(&self) -> DomainParts {
         DomainParts {
+            routes: routes().with_state(self.clone()),
             workers: vec![
                 Box::new(QueueWorker(DeliverNotifications(self.clone()))),
                 Box::new(PurgeWorker(self.clone())),
             ],
             metrics: MetricList::default(),
-            portable: Vec::new(),
-            finders: vec![Arc::new(self.clone())],
+            bindings: vec![Binding::new::<dyn FindsNamed>(Arc::new(self.clone()))],
             shutdown: vec![ShutdownStep::new(ShutdownPhase::Work, self, async |notify, grace| {
                 notify.drain(grace).await
             })],

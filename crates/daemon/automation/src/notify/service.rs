@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::{FieldProblem, Page};
-use agentd_core::runtime::{AppContext, Slot, WorkQueue};
+use agentd_core::parts::Detached;
+use agentd_core::runtime::{AppContext, Slots, WorkQueue};
 use agentd_core::settings::{CHANNEL_PLATFORMS, FindsNamed, ProactiveSettings, Section, Settings, is_mailbox};
 use agentd_core::vault::{Vault, names_in_url, open_url};
 use agentd_store::{NewEvent, Read, Recorder, StoreError, Tx};
@@ -62,27 +63,21 @@ impl std::fmt::Debug for Notify {
 
 impl Notify {
     /// With the transports `email`, `webhook` and `push`, and those in the slot, which count before them.
-    #[must_use]
-    pub fn new(
-        context: &AppContext,
-        settings: Settings,
-        options: NotifyOptions,
-        transports: Slot<Vec<Arc<dyn Transport>>>,
-    ) -> Self {
+    pub fn new(context: &AppContext, settings: Settings, options: NotifyOptions, slots: &mut Slots) -> Detached<Self> {
         let (webhook, vault) = (Webhook::new(settings.clone(), context.clock.clone()), settings.vault().clone());
         let push = Push::new(context, settings.clone(), options.base_url, options.email_time_limit);
         let options = EmailOptions { extra_tls_roots: options.extra_tls_roots, time_limit: options.email_time_limit };
         let email = Arc::new(Email::new(settings.clone(), context.clock.clone(), options));
         let own: Vec<Arc<dyn Transport>> = vec![Arc::clone(&email) as _, Arc::new(webhook), Arc::new(push.clone())];
-        Self(Arc::new(Inner {
+        Detached::new(Self(Arc::new(Inner {
             context: context.clone(),
             vault,
             settings,
             email,
             push,
-            transports: Transports { own, others: transports },
+            transports: Transports { own, others: slots.create() },
             queue: WorkQueue::new(context, store::QUEUE, AT_ONCE),
-        }))
+        })))
     }
 
     /// Whether messages can go through this, set up or not.

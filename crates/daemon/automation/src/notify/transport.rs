@@ -90,7 +90,7 @@ pub trait Transport: Send + Sync + 'static {
 pub(super) struct Transports {
     pub(super) own: Vec<Arc<dyn Transport>>,
     /// Those of other domains. Of two for a platform the last one counts.
-    pub(super) others: Slot<Vec<Arc<dyn Transport>>>,
+    pub(super) others: Slot<dyn Transport>,
 }
 
 impl Transports {

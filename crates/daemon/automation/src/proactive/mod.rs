@@ -36,36 +36,28 @@ mod worker;
 
 use std::sync::Arc;
 
-use agentd_core::parts::DomainParts;
-use agentd_core::runtime::MetricList;
-use agentd_engine::engine::TurnParts;
+use agentd_core::parts::{Domain, DomainParts};
+use agentd_core::runtime::{Binding, MetricList};
+use agentd_engine::agents::OwnsAgentData;
+use agentd_engine::engine::TurnSink;
 
+use routes::routes;
 use worker::{StartProactive, WakeDevices};
 
 pub use model::{Cause, CauseKind, ProactiveTurn, ProactiveTurnId, TurnStatus};
-pub use routes::routes;
 pub use service::{Proactive, ProactiveError};
 
-impl Proactive {
-    /// What the daemon gets of this domain.
-    #[must_use]
-    pub fn parts(&self) -> (DomainParts, TurnParts) {
-        let domain = DomainParts {
+impl Domain for Proactive {
+    fn parts(&self) -> DomainParts {
+        DomainParts {
+            routes: routes().with_state(self.clone()),
             workers: vec![Box::new(StartProactive(self.clone())), Box::new(WakeDevices::new(self.clone()))],
             metrics: MetricList::default(),
-            portable: Vec::new(),
-            finders: Vec::new(),
+            bindings: vec![
+                Binding::new::<dyn OwnsAgentData>(Arc::new(self.clone())),
+                Binding::new::<dyn TurnSink>(Arc::new(self.clone())),
+            ],
             shutdown: Vec::new(),
-        };
-        let turns = TurnParts {
-            agent_data: vec![Arc::new(self.clone())],
-            project_names: Vec::new(),
-            tools: Vec::new(),
-            builtin_tools: Vec::new(),
-            sinks: vec![Arc::new(self.clone())],
-            observers: Vec::new(),
-            deciders: Vec::new(),
-        };
-        (domain, turns)
+        }
     }
 }

@@ -11,7 +11,7 @@ use super::model::{CauseKind, ProactiveTurn, ProactiveTurnId, TurnStatus};
 use super::service::Proactive;
 
 #[must_use]
-pub fn routes() -> Routes<Proactive> {
+pub(super) fn routes() -> Routes<Proactive> {
     Routes::new().protected(ApiRouter::new().routes(routes!(list_proactive_turns)))
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use agentd_base::{DomainError, ErrorKind, Page, Timestamp};
+use agentd_core::parts::Detached;
 use agentd_core::runtime::AppContext;
 use agentd_core::settings::Settings;
 use agentd_engine::agents::{AgentError, Agents};
@@ -70,7 +71,6 @@ impl std::fmt::Debug for Proactive {
 }
 
 impl Proactive {
-    #[must_use]
     pub fn new(
         context: AppContext,
         settings: Settings,
@@ -78,12 +78,12 @@ impl Proactive {
         engine: Engine,
         notify: Notify,
         scheduler: Scheduler,
-    ) -> Self {
+    ) -> Detached<Self> {
         let last_suggestions = AtomicI64::new(0);
         let inner = Inner { context, settings, agents, engine, notify, scheduler, last_suggestions };
         let proactive = Self(Arc::new(inner));
         proactive.notify().push().set_waiting(Arc::new(proactive.clone()));
-        proactive
+        Detached::new(proactive)
     }
 
     /// The newest first, and how many there are.

@@ -55,12 +55,16 @@ mod tools;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
-use agentd_core::runtime::{Family, MetricList, Sample};
-use agentd_engine::engine::TurnParts;
+use agentd_core::parts::{Domain, DomainParts, ShutdownPhase, ShutdownStep};
+use agentd_core::runtime::{Binding, Family, MetricList, Sample};
+use agentd_engine::agents::OwnsAgentData;
+use agentd_engine::engine::TurnSink;
+use agentd_engine::projects::NamesProjects;
+use agentd_engine::tools::JoinsBuiltin;
 
 use execute::StartRuns;
 use maintenance::RunMaintenance;
+use routes::routes;
 
 pub use activity::{ACTIVITY_QUARTER_MICROS, Activity, ActivitySource};
 pub use error::SchedulerError;
@@ -71,7 +75,6 @@ pub use model::{
     RunStatus, StopReason, Suggestion,
 };
 pub use restored::ValidateJobs;
-pub use routes::routes;
 pub use service::{
     Calendar, CalendarEntry, CreateJob, Heatmap, JobStatistics, ListJobs, NewChain, ParseMethod, PlainSchedule,
     RunCounts, Scheduler, SchedulerStatus, Statistics, UpdateJob, Validation,
@@ -82,35 +85,30 @@ pub use tools::SchedulerTools;
 /// Runs that wait for a permit at a provider are given back within this time.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
-impl Scheduler {
-    /// What the daemon gets of this domain.
-    #[must_use]
-    pub fn parts(&self) -> (DomainParts, TurnParts) {
-        let domain = DomainParts {
+impl Domain for Scheduler {
+    fn parts(&self) -> DomainParts {
+        DomainParts {
+            routes: routes().with_state(self.clone()),
             workers: vec![
                 Box::new(Tick(self.clone())),
                 Box::new(StartRuns::new(self.clone())),
                 Box::new(RunMaintenance::new(self.clone())),
             ],
             metrics: self.metrics(),
-            portable: Vec::new(),
-            finders: Vec::new(),
+            bindings: vec![
+                Binding::new::<dyn OwnsAgentData>(Arc::new(self.clone())),
+                Binding::new::<dyn NamesProjects>(Arc::new(self.clone())),
+                Binding::new::<dyn JoinsBuiltin>(Arc::new(SchedulerTools::new(self))),
+                Binding::new::<dyn TurnSink>(Arc::new(self.clone())),
+            ],
             shutdown: vec![ShutdownStep::new(ShutdownPhase::Waiting, self, async |scheduler, _| {
                 scheduler.drain(DRAIN_LIMIT).await
             })],
-        };
-        let turns = TurnParts {
-            agent_data: vec![Arc::new(self.clone())],
-            project_names: vec![Arc::new(self.clone())],
-            tools: Vec::new(),
-            builtin_tools: vec![Arc::new(SchedulerTools::new(self))],
-            sinks: vec![Arc::new(self.clone())],
-            observers: Vec::new(),
-            deciders: Vec::new(),
-        };
-        (domain, turns)
+        }
     }
+}
 
+impl Scheduler {
     fn metrics(&self) -> MetricList {
         let mut metrics = MetricList::default();
         let family = Family::gauge("svc_scheduler_jobs_active", "Jobs of the scheduler that wait for their next run.");

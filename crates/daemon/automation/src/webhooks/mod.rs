@@ -44,48 +44,42 @@ mod worker;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
-use agentd_core::runtime::{Family, MetricList, PurgeWorker, QueueWorker, Sample};
-use agentd_engine::engine::TurnParts;
+use agentd_core::parts::{Domain, DomainParts, ShutdownPhase, ShutdownStep};
+use agentd_core::runtime::{Binding, Family, MetricList, PurgeWorker, QueueWorker, Sample};
+use agentd_engine::agents::OwnsAgentData;
+use agentd_engine::engine::TurnSink;
 
+use routes::routes;
 use worker::{PurgeDeliveries, StartTurns};
 
 pub use error::WebhookError;
 pub use model::{Delivery, DeliveryStatus, StoredRequest, Webhook, WebhookChange, WebhookDeliveryId, WebhookId};
-pub use routes::routes;
 pub use service::{CreatedWebhook, ReceivedRequest, Webhooks};
 
 /// Deliveries that wait for a permit at a provider are given back within this time.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
-impl Webhooks {
-    /// What the daemon gets of this domain.
-    #[must_use]
-    pub fn parts(&self) -> (DomainParts, TurnParts) {
-        let domain = DomainParts {
+impl Domain for Webhooks {
+    fn parts(&self) -> DomainParts {
+        DomainParts {
+            routes: routes().with_state(self.clone()),
             workers: vec![
                 Box::new(QueueWorker(StartTurns(self.clone()))),
                 Box::new(PurgeWorker(PurgeDeliveries(self.clone()))),
             ],
             metrics: self.metrics(),
-            portable: Vec::new(),
-            finders: Vec::new(),
+            bindings: vec![
+                Binding::new::<dyn OwnsAgentData>(Arc::new(self.clone())),
+                Binding::new::<dyn TurnSink>(Arc::new(self.clone())),
+            ],
             shutdown: vec![ShutdownStep::new(ShutdownPhase::Waiting, self, async |webhooks, _| {
                 webhooks.drain(DRAIN_LIMIT).await
             })],
-        };
-        let turns = TurnParts {
-            agent_data: vec![Arc::new(self.clone())],
-            project_names: Vec::new(),
-            tools: Vec::new(),
-            builtin_tools: Vec::new(),
-            sinks: vec![Arc::new(self.clone())],
-            observers: Vec::new(),
-            deciders: Vec::new(),
-        };
-        (domain, turns)
+        }
     }
+}
 
+impl Webhooks {
     fn metrics(&self) -> MetricList {
         let mut metrics = MetricList::default();
         let help = "Requests to inbound webhooks by what became of them (accepted, repeated, unsigned, disabled, \

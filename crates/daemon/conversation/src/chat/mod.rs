@@ -26,37 +26,31 @@ mod store;
 
 use std::sync::Arc;
 
-use agentd_core::parts::DomainParts;
-use agentd_core::runtime::{MetricList, PurgeWorker};
-use agentd_engine::engine::TurnParts;
+use agentd_core::parts::{Domain, DomainParts};
+use agentd_core::runtime::{Binding, MetricList, PurgeWorker};
+use agentd_engine::agents::OwnsAgentData;
+use agentd_engine::engine::TurnSink;
+use agentd_engine::projects::NamesProjects;
 
 use purge::PurgeConversations;
+use routes::routes;
 
 pub use error::ChatError;
 pub use model::{Conversation, ConversationId, ExecutionMode, Message, MessageId, MessageStatus, Mode, Role};
-pub use routes::routes;
 pub use service::{CHANNEL_TRANSCRIPT, ChannelTurn, Chat, CreateConversation, SendMessage, StartedReply};
 
-impl Chat {
-    /// What the daemon gets of this domain.
-    #[must_use]
-    pub fn parts(&self) -> (DomainParts, TurnParts) {
-        let domain = DomainParts {
+impl Domain for Chat {
+    fn parts(&self) -> DomainParts {
+        DomainParts {
+            routes: routes().with_state(self.clone()),
             workers: vec![Box::new(PurgeWorker(PurgeConversations(self.clone())))],
             metrics: MetricList::default(),
-            portable: Vec::new(),
-            finders: Vec::new(),
+            bindings: vec![
+                Binding::new::<dyn OwnsAgentData>(Arc::new(self.clone())),
+                Binding::new::<dyn NamesProjects>(Arc::new(self.clone())),
+                Binding::new::<dyn TurnSink>(Arc::new(self.clone())),
+            ],
             shutdown: Vec::new(),
-        };
-        let turns = TurnParts {
-            agent_data: vec![Arc::new(self.clone())],
-            project_names: vec![Arc::new(self.clone())],
-            tools: Vec::new(),
-            builtin_tools: Vec::new(),
-            sinks: vec![Arc::new(self.clone())],
-            observers: Vec::new(),
-            deciders: Vec::new(),
-        };
-        (domain, turns)
+        }
     }
 }

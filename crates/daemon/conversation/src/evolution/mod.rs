@@ -29,9 +29,11 @@ mod worker;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
-use agentd_core::runtime::{MetricList, QueueWorker};
-use agentd_engine::engine::TurnParts;
+use agentd_core::parts::{Domain, DomainParts, ShutdownPhase, ShutdownStep};
+use agentd_core::runtime::{Binding, MetricList, QueueWorker};
+use agentd_engine::agents::OwnsAgentData;
+use agentd_engine::engine::{DecidesApproval, TurnObserver};
+use agentd_web::Routes;
 
 use worker::{CountTurns, ProposeChanges};
 
@@ -41,28 +43,20 @@ pub use utterance::{Author, RecentUtterances, Utterance};
 /// What an agent said about itself is stored within this time, once its turn has ended.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
-impl Evolution {
-    /// What the daemon gets of this domain.
-    #[must_use]
-    pub fn parts(&self) -> (DomainParts, TurnParts) {
-        let domain = DomainParts {
+impl Domain for Evolution {
+    fn parts(&self) -> DomainParts {
+        DomainParts {
+            routes: Routes::new(),
             workers: vec![Box::new(CountTurns(self.clone())), Box::new(QueueWorker(ProposeChanges(self.clone())))],
             metrics: MetricList::default(),
-            portable: Vec::new(),
-            finders: Vec::new(),
+            bindings: vec![
+                Binding::new::<dyn OwnsAgentData>(Arc::new(self.clone())),
+                Binding::new::<dyn TurnObserver>(Arc::new(self.clone())),
+                Binding::new::<dyn DecidesApproval>(Arc::new(self.clone())),
+            ],
             shutdown: vec![ShutdownStep::new(ShutdownPhase::Learned, self, async |evolution, _| {
                 evolution.drain(DRAIN_LIMIT).await
             })],
-        };
-        let turns = TurnParts {
-            agent_data: vec![Arc::new(self.clone())],
-            project_names: Vec::new(),
-            tools: Vec::new(),
-            builtin_tools: Vec::new(),
-            sinks: Vec::new(),
-            observers: vec![Arc::new(self.clone())],
-            deciders: vec![Arc::new(self.clone())],
-        };
-        (domain, turns)
+        }
     }
 }

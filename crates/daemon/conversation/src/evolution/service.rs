@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::Timestamp;
+use agentd_core::parts::Detached;
 use agentd_core::runtime::{AppContext, WorkQueue, WorkerReport};
 use agentd_engine::agents::{
     Agent, AgentId, Agents, EvolutionChoice, OwnsAgentData, ReplaceInstructions, VersionSource,
@@ -60,9 +61,13 @@ impl std::fmt::Debug for Evolution {
 }
 
 impl Evolution {
-    #[must_use]
-    pub fn new(context: AppContext, agents: Agents, engine: Engine, utterances: Arc<dyn RecentUtterances>) -> Self {
-        Self(Arc::new(Inner {
+    pub fn new(
+        context: AppContext,
+        agents: Agents,
+        engine: Engine,
+        utterances: Arc<dyn RecentUtterances>,
+    ) -> Detached<Self> {
+        Detached::new(Self(Arc::new(Inner {
             queue: WorkQueue::new(&context, QUEUE, AT_ONCE),
             context,
             agents,
@@ -71,7 +76,7 @@ impl Evolution {
             counted: Mutex::default(),
             count_wake: Arc::default(),
             counted_at: Mutex::default(),
-        }))
+        })))
     }
 
     /// Writes down what was counted, a batch of agents; answers whether there is more. Agents that have

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use agentd_base::{ComponentHealth, HealthCheck};
+use agentd_core::runtime::{ComponentHealth, HealthCheck};
 
 use super::service::Memory;
 

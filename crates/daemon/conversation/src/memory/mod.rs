@@ -38,10 +38,13 @@ mod worker;
 
 use std::sync::Arc;
 
-use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
-use agentd_core::runtime::{MetricList, PurgeWorker};
-use agentd_engine::engine::TurnParts;
+use agentd_core::parts::{Domain, DomainParts, ShutdownPhase, ShutdownStep};
+use agentd_core::runtime::{Binding, MetricList, PurgeWorker};
+use agentd_engine::agents::OwnsAgentData;
+use agentd_engine::engine::{Recall, TurnObserver};
+use agentd_engine::tools::JoinsBuiltin;
 
+use routes::routes;
 use worker::{
     ConsolidateConversations, EmbedEpisodes, ExtractEntities, FlushIndex, ForgetEpisodes, OldChanges,
     RememberConversations, WarmIndex, WriteRecalls,
@@ -50,17 +53,16 @@ use worker::{
 pub use check::{Disagreement, MemoryCheck};
 pub use error::MemoryError;
 pub use model::FROM_HOOKS;
-pub use routes::{local_routes, routes};
+pub use routes::local_routes;
 pub use service::{Memory, Remember};
 pub use settings::MemorySettings;
 pub use source::{ConversationRef, ConversationSource, Speaker, Utterance, UtterancePage};
 pub use tools::MemoryTools;
 
-impl Memory {
-    /// What the daemon gets of this domain.
-    #[must_use]
-    pub fn parts(&self) -> (DomainParts, TurnParts) {
-        let domain = DomainParts {
+impl Domain for Memory {
+    fn parts(&self) -> DomainParts {
+        DomainParts {
+            routes: routes().with_state(self.clone()),
             workers: vec![
                 Box::new(WarmIndex(self.clone())),
                 Box::new(FlushIndex(self.clone())),
@@ -73,19 +75,13 @@ impl Memory {
                 Box::new(ExtractEntities(self.clone())),
             ],
             metrics: MetricList::default(),
-            portable: Vec::new(),
-            finders: Vec::new(),
+            bindings: vec![
+                Binding::new::<dyn OwnsAgentData>(Arc::new(self.clone())),
+                Binding::new::<dyn JoinsBuiltin>(Arc::new(MemoryTools::new(self.clone()))),
+                Binding::new::<dyn TurnObserver>(Arc::new(self.clone())),
+                Binding::new::<dyn Recall>(Arc::new(self.clone())),
+            ],
             shutdown: vec![ShutdownStep::new(ShutdownPhase::Processes, self, async |memory, _| memory.close().await)],
-        };
-        let turns = TurnParts {
-            agent_data: vec![Arc::new(self.clone())],
-            project_names: Vec::new(),
-            tools: Vec::new(),
-            builtin_tools: vec![Arc::new(MemoryTools::new(self.clone()))],
-            sinks: Vec::new(),
-            observers: vec![Arc::new(self.clone())],
-            deciders: Vec::new(),
-        };
-        (domain, turns)
+        }
     }
 }

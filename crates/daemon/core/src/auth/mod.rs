@@ -32,8 +32,9 @@ mod service;
 mod store;
 mod worker;
 
-use crate::parts::DomainParts;
-use crate::runtime::{Family, MetricList, PurgeWorker, Sample};
+use crate::parts::{Domain, DomainParts};
+use crate::runtime::{Family, MetricList, Sample};
+use routes::routes;
 use worker::CredentialUseWriter;
 
 pub use error::AuthError;
@@ -42,22 +43,22 @@ pub use model::{
     ApiKey, BootstrapState, IssuedKey, IssuedTicket, KeyId, LoggedIn, LoginOrigin, NewKey, TicketId, User, UserAgent,
     UserId, UserSession, UserSessionId,
 };
-pub use routes::{CreatedKey, RegisterRequest, RegisteredUser, SessionDelivery, SetCookies, routes};
+pub use routes::{CreatedKey, RegisterRequest, RegisteredUser, SessionDelivery, SetCookies};
 pub use service::{Auth, AuthOptions, CREDENTIALS};
 
-impl Auth {
-    /// What the daemon gets of this domain.
-    #[must_use]
-    pub fn parts(&self) -> DomainParts {
+impl Domain for Auth {
+    fn parts(&self) -> DomainParts {
         DomainParts {
+            routes: routes().with_state(self.clone()),
             workers: vec![Box::new(CredentialUseWriter(self.clone())), Box::new(PurgeWorker(self.clone()))],
             metrics: self.metrics(),
-            portable: Vec::new(),
-            finders: Vec::new(),
+            bindings: Vec::new(),
             shutdown: Vec::new(),
         }
     }
+}
 
+impl Auth {
     fn metrics(&self) -> MetricList {
         let mut metrics = MetricList::default();
         let family = Family::gauge("svc_active_sessions", "Sessions of people that are logged in.");

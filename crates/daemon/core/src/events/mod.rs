@@ -21,8 +21,23 @@ mod model;
 mod routes;
 mod service;
 
+use crate::parts::{Domain, DomainParts};
+use crate::runtime::MetricList;
+use routes::routes;
+
 pub use catalogue::{CATALOGUE, Category, EventType, Field, find};
 pub use live_types::{LIVE, LiveType};
 pub use model::TypeFilter;
-pub use routes::routes;
 pub use service::{Events, EventsError, StreamEvent};
+
+impl Domain for Events {
+    fn parts(&self) -> DomainParts {
+        DomainParts {
+            routes: routes().with_state(self.clone()),
+            workers: Vec::new(),
+            metrics: MetricList::default(),
+            bindings: Vec::new(),
+            shutdown: Vec::new(),
+        }
+    }
+}

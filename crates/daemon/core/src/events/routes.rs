@@ -15,7 +15,7 @@ use super::service::{Events, StreamEvent};
 
 /// The stream of events.
 #[must_use]
-pub fn routes() -> Routes<Events> {
+pub(super) fn routes() -> Routes<Events> {
     Routes::new().streams(ApiRouter::new().routes(routes!(stream_events)))
 }
 

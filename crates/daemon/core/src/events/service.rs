@@ -14,6 +14,7 @@ use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 
 use super::model::TypeFilter;
+use crate::parts::Detached;
 use crate::runtime::{AppContext, FeedItem};
 
 const EVENTS_A_READ: u32 = 256;
@@ -97,10 +98,9 @@ impl Drop for OpenStream {
 }
 
 impl Events {
-    #[must_use]
-    pub fn new(context: &AppContext) -> Self {
+    pub fn new(context: &AppContext) -> Detached<Self> {
         let (reader, streams) = (tokio::sync::Mutex::default(), Mutex::default());
-        Self(Arc::new(Inner { context: context.clone(), reader, streams }))
+        Detached::new(Self(Arc::new(Inner { context: context.clone(), reader, streams })))
     }
 
     /// What happens from now on, or after the event `last`; first comes `ready`, with a place to go on from. Where `last`

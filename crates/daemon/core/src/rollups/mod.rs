@@ -17,7 +17,9 @@ mod service;
 mod store;
 mod worker;
 
-use crate::parts::{DomainParts, ShutdownPhase, ShutdownStep};
+use agentd_web::Routes;
+
+use crate::parts::{Domain, DomainParts, ShutdownPhase, ShutdownStep};
 use crate::runtime::MetricList;
 use worker::{StoreLatencies, WidenBuckets};
 
@@ -26,15 +28,13 @@ pub use period::{Buckets, Period, Zoned};
 pub use service::{LatencyBucket, Rollups, UsageSum};
 pub use store::{UsageDimension, UsageEntry, add_usage, count, sum_tokens_of_agent};
 
-impl Rollups {
-    /// What the daemon gets of this domain.
-    #[must_use]
-    pub fn parts(&self) -> DomainParts {
+impl Domain for Rollups {
+    fn parts(&self) -> DomainParts {
         DomainParts {
+            routes: Routes::new(),
             workers: vec![Box::new(StoreLatencies(self.clone())), Box::new(WidenBuckets(self.clone()))],
             metrics: MetricList::default(),
-            portable: Vec::new(),
-            finders: Vec::new(),
+            bindings: Vec::new(),
             shutdown: vec![ShutdownStep::new(ShutdownPhase::Measured, self, async |rollups, _| {
                 if let Err(error) = rollups.flush(true).await {
                     tracing::warn!(%error, "what was measured in the last minute is lost");

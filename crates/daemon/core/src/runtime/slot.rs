@@ -1,64 +1,69 @@
 //! Slots for upward calls, from a service to one that is constructed later.
 //!
-//! Domains depend downward only. A lower domain calls upward through a trait that it defines; the implementation is put
-//! into a [`Slot`] once, after both services exist. [`Filler::fill`] takes the filler by value, so no slot is filled
-//! twice. [`Slots::check`] refuses the start if a slot is empty.
+//! Domains depend downward only. A lower domain calls upward through a trait that it defines: its constructor takes a
+//! [`Slot`] of that trait, and domains that are composed later bring implementations as [`Binding`]s. [`Slots::fill`]
+//! brings both together once, when all services exist. It refuses the start if a slot has no implementation, or an
+//! implementation no slot.
 
+use std::any::{Any, type_name};
 use std::sync::{Arc, OnceLock};
 
-/// A value that is set once, when the daemon is composed. Cheap to clone.
-pub struct Slot<T>(Arc<OnceLock<T>>);
+/// The implementations of one trait, in the order of composition. Cheap to clone.
+pub struct Slot<T: ?Sized>(Arc<OnceLock<Vec<Arc<T>>>>);
 
-impl<T> Clone for Slot<T> {
+impl<T: ?Sized> Clone for Slot<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<T> std::fmt::Debug for Slot<T> {
+impl<T: ?Sized> std::fmt::Debug for Slot<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Slot").field("is_filled", &self.0.get().is_some()).finish()
+        f.debug_struct("Slot").field("trait", &type_name::<T>()).field("implementations", &self.all().len()).finish()
     }
 }
 
-impl<T> Slot<T> {
-    /// The value, or `None` before the slot is filled.
+impl<T: ?Sized> Slot<T> {
+    /// All implementations; none before the slot is filled.
     #[must_use]
-    pub fn get(&self) -> Option<&T> {
-        self.0.get()
-    }
-}
-
-impl<T> Slot<Vec<T>> {
-    /// The values; empty before the slot is filled.
-    #[must_use]
-    pub fn all(&self) -> &[T] {
+    pub fn all(&self) -> &[Arc<T>] {
         self.0.get().map_or(&[], Vec::as_slice)
     }
+
+    /// The first implementation, for a trait that has one alone; `None` before the slot is filled.
+    #[must_use]
+    pub fn get(&self) -> Option<&Arc<T>> {
+        self.all().first()
+    }
 }
 
-/// Fills one slot.
-#[must_use = "a slot that is not filled refuses the start"]
-pub struct Filler<T>(Slot<T>);
+/// An implementation of a trait that a lower domain calls.
+pub struct Binding {
+    name: &'static str,
+    /// An `Arc<T>`, where `T` is the trait.
+    implementation: Box<dyn Any + Send>,
+}
 
-impl<T> std::fmt::Debug for Filler<T> {
+impl std::fmt::Debug for Binding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Filler")
+        f.debug_tuple("Binding").field(&self.name).finish()
     }
 }
 
-impl<T> Filler<T> {
-    pub fn fill(self, value: T) {
-        // This is the only filler of the slot, and it is used up.
-        let _ = self.0.0.set(value);
+impl Binding {
+    /// Binds an implementation to the slot of its trait: `Binding::new::<dyn TurnSink>(Arc::new(chat))`.
+    #[must_use]
+    pub fn new<T: ?Sized + Send + Sync + 'static>(implementation: Arc<T>) -> Self {
+        Self { name: type_name::<T>(), implementation: Box::new(implementation) }
     }
 }
 
-/// The slots of one daemon.
+/// Takes its bindings out of the list; answers whether there were any.
+type FillSlot = Box<dyn FnOnce(&mut Vec<Binding>) -> bool + Send>;
+
+/// The slots of a daemon that is being composed.
 #[derive(Default)]
-pub struct Slots(Vec<(&'static str, IsFilled)>);
-
-type IsFilled = Box<dyn Fn() -> bool + Send>;
+pub struct Slots(Vec<(&'static str, FillSlot)>);
 
 impl std::fmt::Debug for Slots {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -67,43 +72,95 @@ impl std::fmt::Debug for Slots {
 }
 
 impl Slots {
-    /// Creates an empty slot and its filler. The error of [`check`](Self::check) contains `name`.
-    pub fn create<T: Send + Sync + 'static>(&mut self, name: &'static str) -> (Slot<T>, Filler<T>) {
+    /// Creates the slot of a trait, empty. Each trait has one.
+    pub fn create<T: ?Sized + Send + Sync + 'static>(&mut self) -> Slot<T> {
         let slot = Slot(Arc::default());
-        let checked = slot.clone();
-        self.0.push((name, Box::new(move || checked.0.get().is_some())));
-        (slot.clone(), Filler(slot))
+        let filled = slot.clone();
+        let fill = move |bindings: &mut Vec<Binding>| {
+            let (mut own, mut others) = (Vec::new(), Vec::new());
+            for Binding { name, implementation } in std::mem::take(bindings) {
+                match implementation.downcast::<Arc<T>>() {
+                    Ok(implementation) => own.push(*implementation),
+                    Err(implementation) => others.push(Binding { name, implementation }),
+                }
+            }
+            *bindings = others;
+            let is_filled = !own.is_empty();
+            // Nothing else sets it: this runs once.
+            let _ = filled.0.set(own);
+            is_filled
+        };
+        self.0.push((type_name::<T>(), Box::new(fill)));
+        slot
     }
 
+    /// Fills every slot with the implementations of its trait, in their order.
+    ///
     /// # Errors
-    /// At least one slot is empty; the message lists all of them.
-    pub fn check(&self) -> Result<(), EmptySlots> {
-        let empty: Vec<&str> = self.0.iter().filter(|(_, is_filled)| !is_filled()).map(|(name, _)| *name).collect();
-        if empty.is_empty() { Ok(()) } else { Err(EmptySlots(empty.join(", "))) }
+    /// A slot has no implementation, or an implementation has no slot; the message lists all of them.
+    pub fn fill(self, mut bindings: Vec<Binding>) -> Result<(), SlotError> {
+        let mut empty: Vec<&str> = Vec::new();
+        for (name, fill) in self.0 {
+            if !fill(&mut bindings) {
+                empty.push(name);
+            }
+        }
+        if !empty.is_empty() {
+            return Err(SlotError::Empty(empty.join(", ")));
+        }
+        let unused: Vec<&str> = bindings.iter().map(|binding| binding.name).collect();
+        if unused.is_empty() { Ok(()) } else { Err(SlotError::Unused(unused.join(", "))) }
     }
 }
 
-/// Slots that `compose` did not fill. This is a bug.
+/// A mistake in the composition of the daemon.
 #[derive(Debug, thiserror::Error)]
-#[error("the daemon is not composed completely: nothing fills the slots {0}; this is a bug, please report it")]
-pub struct EmptySlots(String);
+pub enum SlotError {
+    #[error("the daemon is not composed completely: nothing fills the slots {0}; this is a bug, please report it")]
+    Empty(String),
+    #[error("the daemon is not composed completely: no slot takes {0}; this is a bug, please report it")]
+    Unused(String),
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    trait Listens: Send + Sync {
+        fn name(&self) -> &'static str;
+    }
+    trait Forgotten: Send + Sync {}
+
+    impl Listens for &'static str {
+        fn name(&self) -> &'static str {
+            self
+        }
+    }
+    impl Forgotten for &'static str {}
+
     #[test]
-    fn an_empty_slot_refuses_the_start_by_its_name() {
+    fn slot_has_the_implementations_of_its_trait_in_their_order() {
         let mut slots = Slots::default();
-        let (kept, fill_kept) = slots.create::<u8>("kept");
-        let (listed, fill_listed) = slots.create::<Vec<u8>>("listed");
-        let (_, forgotten) = slots.create::<u8>("forgotten");
-        assert!(kept.get().is_none() && listed.all().is_empty());
-        fill_kept.fill(1);
-        fill_listed.fill(vec![2]);
-        drop(forgotten);
-        assert_eq!((kept.get(), listed.all()), (Some(&1), &[2][..]));
-        let refusal = slots.check().unwrap_err().to_string();
-        assert!(refusal.contains("slots forgotten;"), "{refusal}");
+        let (listeners, numbers): (Slot<dyn Listens>, Slot<u8>) = (slots.create(), slots.create());
+        assert!(listeners.get().is_none() && numbers.all().is_empty());
+        let bound = [Binding::new::<dyn Listens>(Arc::new("a")), Binding::new(Arc::new(1_u8))];
+        slots.fill(bound.into_iter().chain([Binding::new::<dyn Listens>(Arc::new("b"))]).collect()).unwrap();
+        let names: Vec<_> = listeners.all().iter().map(|listener| listener.name()).collect();
+        assert_eq!((names, numbers.get().map(|number| **number)), (vec!["a", "b"], Some(1)));
+    }
+
+    #[test]
+    fn empty_slot_refuses_the_start_by_its_name() {
+        let mut slots = Slots::default();
+        let _: (Slot<dyn Listens>, Slot<dyn Forgotten>) = (slots.create(), slots.create());
+        let refusal = slots.fill(vec![Binding::new::<dyn Listens>(Arc::new("a"))]).unwrap_err().to_string();
+        assert!(refusal.contains("nothing fills the slots dyn ") && refusal.contains("::Forgotten;"), "{refusal}");
+    }
+
+    #[test]
+    fn implementation_without_a_slot_refuses_the_start_by_its_name() {
+        let refusal =
+            Slots::default().fill(vec![Binding::new::<dyn Forgotten>(Arc::new("a"))]).unwrap_err().to_string();
+        assert!(refusal.contains("no slot takes dyn ") && refusal.contains("::Forgotten;"), "{refusal}");
     }
 }

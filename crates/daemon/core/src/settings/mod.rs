@@ -34,6 +34,10 @@ mod section;
 mod service;
 mod store;
 
+use crate::parts::{Domain, DomainParts};
+use crate::runtime::MetricList;
+use routes::{SettingsRoutes, routes};
+
 pub use avatar::AVATAR_PATH;
 pub use destination::{Part, WriteOnly};
 pub use error::SettingsError;
@@ -46,10 +50,20 @@ pub use model::{
 pub use patch::patch_schema;
 pub use patch::section_patch;
 pub use restored::ValidateSettings;
-pub use routes::{SettingsRoutes, routes};
 pub use safety::{SafetyReport, SafetyScope, SafetySetting, Strength, UnchangedSetting, WeakenedSetting};
 pub use section::{PartialObject, Registry, ResetGroup, Section};
 pub use service::{
-    FindsNamed, ImportedSettings, KeeperImport, PortableSection, Settings, SettingsChange, SettingsSlots,
-    WrittenSettings,
+    FindsNamed, ImportedSettings, KeeperImport, PortableSection, Settings, SettingsChange, WrittenSettings,
 };
+
+impl Domain for Settings {
+    fn parts(&self) -> DomainParts {
+        DomainParts {
+            routes: routes().with_state(SettingsRoutes { settings: self.clone(), clock: self.clock().clone() }),
+            workers: Vec::new(),
+            metrics: MetricList::default(),
+            bindings: Vec::new(),
+            shutdown: Vec::new(),
+        }
+    }
+}

@@ -24,27 +24,27 @@ mod worker;
 
 use std::sync::Arc;
 
-use agentd_core::parts::DomainParts;
-use agentd_core::runtime::{MetricList, PurgeWorker};
+use agentd_core::parts::{Domain, DomainParts};
+use agentd_core::runtime::{Binding, MetricList, PurgeWorker};
+use agentd_core::settings::FindsNamed;
 
+use routes::routes;
 use worker::PurgeAgents;
 
 pub use error::AgentError;
 pub use model::{Agent, AgentId, AgentProfile, AgentVersion, CreateAgent, EvolutionChoice, UpdateAgent, VersionSource};
 pub use restored::ValidateAgents;
-pub use routes::{AgentFields, AgentView, routes};
-pub use service::{Agents, OwnsAgentData, ReplaceInstructions};
+pub use routes::{AgentFields, AgentView};
+pub use service::{AgentDataPhase, Agents, OwnsAgentData, ReplaceInstructions};
 pub use store::is_living;
 
-impl Agents {
-    /// What the daemon gets of this domain.
-    #[must_use]
-    pub fn parts(&self) -> DomainParts {
+impl Domain for Agents {
+    fn parts(&self) -> DomainParts {
         DomainParts {
+            routes: routes().with_state(self.clone()),
             workers: vec![Box::new(PurgeWorker(PurgeAgents::new(self.clone())))],
             metrics: MetricList::default(),
-            portable: Vec::new(),
-            finders: vec![Arc::new(self.clone())],
+            bindings: vec![Binding::new::<dyn FindsNamed>(Arc::new(self.clone()))],
             shutdown: Vec::new(),
         }
     }

@@ -15,28 +15,28 @@ mod runner;
 mod settings;
 mod worker;
 
-use agentd_core::parts::DomainParts;
+use agentd_core::parts::{Domain, DomainParts};
 use agentd_core::runtime::MetricList;
+
+use routes::{CodeRunnerRoutes, routes};
+use worker::CheckSandbox;
 
 pub use interpreter::Interpreter;
 pub use outcome::CodeOutcome;
 pub(crate) use outcome::READ_BYTES;
 pub use python::{PythonAnswer, PythonError, PythonJob};
-pub use routes::{CodeRunnerRoutes, routes};
 pub use runner::{CodeError, CodeRunner, INIT_SUBCOMMAND, SandboxState};
 pub(crate) use settings::SandboxPatch;
 pub use settings::{SandboxBackend, SandboxSettings};
-pub use worker::CheckSandbox;
 
-impl CodeRunner {
-    /// What the daemon gets of this domain.
-    #[must_use]
-    pub fn parts(&self) -> DomainParts {
+impl Domain for CodeRunner {
+    fn parts(&self) -> DomainParts {
         DomainParts {
+            routes: routes()
+                .with_state(CodeRunnerRoutes { runner: self.clone(), settings: self.all_settings().clone() }),
             workers: vec![Box::new(CheckSandbox(self.clone()))],
             metrics: MetricList::default(),
-            portable: Vec::new(),
-            finders: Vec::new(),
+            bindings: Vec::new(),
             shutdown: Vec::new(),
         }
     }

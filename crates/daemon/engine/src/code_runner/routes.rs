@@ -16,13 +16,13 @@ use super::{CodeRunner, SandboxPatch, SandboxSettings, SandboxState};
 
 /// The state of the handlers.
 #[derive(Debug, Clone)]
-pub struct CodeRunnerRoutes {
-    pub runner: CodeRunner,
-    pub settings: Settings,
+pub(super) struct CodeRunnerRoutes {
+    pub(super) runner: CodeRunner,
+    pub(super) settings: Settings,
 }
 
 #[must_use]
-pub fn routes() -> Routes<CodeRunnerRoutes> {
+pub(super) fn routes() -> Routes<CodeRunnerRoutes> {
     Routes::new().protected(
         ApiRouter::new()
             .routes(routes!(get_sandbox_config))

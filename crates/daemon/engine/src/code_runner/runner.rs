@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::Entropy;
+use agentd_core::parts::Detached;
 use agentd_core::runtime::AppContext;
 use agentd_core::settings::Settings;
 use agentd_net::{FilteringProxy, ProxyListener, ProxyOptions, Trust};
@@ -80,8 +81,7 @@ pub enum CodeError {
 impl CodeRunner {
     /// Starts nothing yet. `program` is the daemon's own binary. Where the sandbox cannot even be
     /// prepared, code is refused with the reason.
-    #[must_use]
-    pub fn new(context: &AppContext, settings: Settings, spawner: Spawner, program: PathBuf) -> Self {
+    pub fn new(context: &AppContext, settings: Settings, spawner: Spawner, program: PathBuf) -> Detached<Self> {
         let folder = context.data_dir.root().join("sandbox").join(machine());
         let made = context.data_dir.make_folder(&context.data_dir.root().join("sandbox"));
         let setup = SandboxSetup {
@@ -99,7 +99,7 @@ impl CodeRunner {
             format!("the sandbox cannot be prepared in {}: {error}", folder.display())
         });
         let of_bounds = settings.clone();
-        Self(Arc::new(Inner {
+        Detached::new(Self(Arc::new(Inner {
             sandbox,
             room: Room::new(move || of_bounds.section::<SandboxSettings>().workspace_bounds()),
             unswept: Mutex::new(Some(context.data_dir.agents())),
@@ -109,13 +109,17 @@ impl CodeRunner {
             proxy: Mutex::new(None),
             granted_socket: folder.join("granted.sock"),
             granted: Mutex::new(None),
-        }))
+        })))
     }
 
     /// The longest that the engine waits for a run that may take `timeout`.
     #[must_use]
     pub fn call_limit(timeout: Duration) -> Duration {
         timeout + MARGIN
+    }
+
+    pub(super) fn all_settings(&self) -> &Settings {
+        &self.0.settings
     }
 
     /// The settings in force.

@@ -14,7 +14,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Looks at the settings and tries the tiers when that is due.
 #[derive(Debug)]
-pub struct CheckSandbox(pub CodeRunner);
+pub(super) struct CheckSandbox(pub(super) CodeRunner);
 
 impl Worker for CheckSandbox {
     fn name(&self) -> &'static str {

@@ -3,7 +3,7 @@
 use agentd_store::{StoreError, Tx};
 use futures_util::future::{BoxFuture, LocalBoxFuture, join_all};
 
-use crate::agents::{AgentId, OwnsAgentData};
+use crate::agents::{AgentDataPhase, AgentId, OwnsAgentData};
 use crate::engine::live::Stop;
 use crate::engine::service::{CANCEL_LIMIT, Engine};
 use crate::engine::store;
@@ -13,6 +13,10 @@ const DELETED: &str = "the agent was deleted";
 impl OwnsAgentData for Engine {
     fn name(&self) -> &'static str {
         "sessions"
+    }
+
+    fn phase(&self) -> AgentDataPhase {
+        AgentDataPhase::Sessions
     }
 
     fn hide<'t>(&'t self, tx: &'t mut Tx, agent: &'t AgentId) -> LocalBoxFuture<'t, Result<(), StoreError>> {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::{Page, Timestamp};
-use agentd_core::runtime::{AppContext, NextDue, Slot, WorkerReport};
+use agentd_core::runtime::{AppContext, NextDue, Slot, Slots, WorkerReport};
 use agentd_core::settings::Settings;
 use agentd_store::{Read, StoreError, Tx};
 use futures_util::future::{BoxFuture, LocalBoxFuture};
@@ -74,7 +74,7 @@ pub struct Approvals {
     context: AppContext,
     settings: Settings,
     wake: WakeTurn,
-    deciders: Slot<Vec<Arc<dyn DecidesApproval>>>,
+    deciders: Slot<dyn DecidesApproval>,
     /// A turn asks for something: it may expire before what the worker waits for.
     asked: Arc<Notify>,
     next_look: Arc<NextDue>,
@@ -87,13 +87,8 @@ impl std::fmt::Debug for Approvals {
 }
 
 impl Approvals {
-    pub(super) fn new(
-        context: AppContext,
-        settings: Settings,
-        deciders: Slot<Vec<Arc<dyn DecidesApproval>>>,
-        wake: WakeTurn,
-    ) -> Self {
-        Self { context, settings, wake, deciders, asked: Arc::default(), next_look: Arc::default() }
+    pub(super) fn new(context: AppContext, settings: Settings, slots: &mut Slots, wake: WakeTurn) -> Self {
+        Self { context, settings, wake, deciders: slots.create(), asked: Arc::default(), next_look: Arc::default() }
     }
 
     /// An approval for a call of a tool, not stored yet.

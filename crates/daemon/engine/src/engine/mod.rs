@@ -56,7 +56,6 @@ mod error;
 mod holder;
 mod live;
 mod model;
-mod parts;
 mod permits;
 mod prompt;
 mod recall;
@@ -73,9 +72,11 @@ mod worker;
 use std::sync::Arc;
 
 use agentd_base::Clock;
-use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
-use agentd_core::runtime::{CountBy, Family, MetricList, Recorder, Sample, Series};
+use agentd_core::parts::{Domain, DomainParts, ShutdownPhase, ShutdownStep};
+use agentd_core::runtime::{Binding, CountBy, Family, MetricList, Recorder, Sample, Series};
+use agentd_web::Routes;
 
+use crate::agents::OwnsAgentData;
 use worker::SessionMaintenance;
 
 pub use approvals::{Approvals, DecidesApproval, RequestApproval};
@@ -86,11 +87,9 @@ pub use model::{
     SessionStatus, SessionTrace, Sources, SpanError, SpanStatus, SpanTokens, SpanType, StartTurn, ToolUse, TraceSpan,
     TurnTrace, TurnUsage, Unread, check_tools, distinct_tools,
 };
-pub use parts::TurnParts;
 pub use permits::BackgroundPermit;
 pub use recall::{AnsweredTurn, Recall, RecallRequest, Recalled, RecalledTurn};
 pub use service::{Engine, TurnActivity};
-pub use state::EngineSlots;
 pub use store::{cancel_in_conversation, cancel_session, find_running_in_conversation, forget_sessions};
 pub use turn::MAX_HISTORY;
 pub use turn_sink::{ConversationSummary, Settled, TurnObserver, TurnSink};
@@ -123,10 +122,8 @@ impl TurnObserver for MeasureTurns {
     }
 }
 
-impl Engine {
-    /// What the daemon gets of this domain.
-    #[must_use]
-    pub fn parts(&self) -> (DomainParts, TurnParts) {
+impl Domain for Engine {
+    fn parts(&self) -> DomainParts {
         let help = "Turns of agents by how they ended, since the daemon started.";
         let family = Family::counter("svc_tasks_total", help).by(&["status"]);
         let ends = Arc::new(CountBy::new(family, ENDS));
@@ -134,27 +131,22 @@ impl Engine {
         metrics.add_counter(&ends);
         let (recorder, clock) = (self.inner().context.recorder.clone(), self.inner().context.clock.clone());
         let observer = MeasureTurns { ends, recorder, clock };
-        let turns = TurnParts {
-            agent_data: vec![Arc::new(self.clone())],
-            project_names: Vec::new(),
-            tools: Vec::new(),
-            builtin_tools: Vec::new(),
-            sinks: Vec::new(),
-            observers: vec![Arc::new(observer)],
-            deciders: Vec::new(),
-        };
-        let domain = DomainParts {
+        DomainParts {
+            routes: Routes::new(),
             workers: vec![Box::new(SessionMaintenance(self.clone()))],
             metrics,
-            portable: Vec::new(),
-            finders: Vec::new(),
+            bindings: vec![
+                Binding::new::<dyn OwnsAgentData>(Arc::new(self.clone())),
+                Binding::new::<dyn TurnObserver>(Arc::new(observer)),
+            ],
             shutdown: vec![ShutdownStep::new(ShutdownPhase::Work, self, async |engine, grace| {
                 engine.drain(grace).await
             })],
-        };
-        (domain, turns)
+        }
     }
+}
 
+impl Engine {
     fn metrics(&self) -> MetricList {
         let mut metrics = MetricList::default();
         metrics.read(Family::gauge("svc_turns_running", "Turns that run in this daemon now."), self, async |engine| {

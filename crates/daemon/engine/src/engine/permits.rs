@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use agentd_base::FairQueue;
+use agentd_inference::FairQueue;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 

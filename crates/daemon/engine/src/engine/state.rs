@@ -7,7 +7,7 @@ use std::time::Duration;
 use agentd_core::runtime::{AppContext, Slot};
 use agentd_core::settings::Settings;
 
-use super::approvals::{Approvals, DecidesApproval};
+use super::approvals::Approvals;
 use super::holder::Holder;
 use super::live::LiveTurns;
 use super::model::{Marker, Session, SessionStatus};
@@ -21,19 +21,6 @@ use crate::tools::Tools;
 /// How long a session is held without a sign of life.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 
-/// What is composed after the engine.
-#[derive(Debug, Clone)]
-pub struct EngineSlots {
-    /// Who keeps replies.
-    pub sinks: Slot<Vec<Arc<dyn TurnSink>>>,
-    /// Who hears of ends.
-    pub observers: Slot<Vec<Arc<dyn TurnObserver>>>,
-    /// Who acts on answers to approvals.
-    pub deciders: Slot<Vec<Arc<dyn DecidesApproval>>>,
-    /// What agents remember.
-    pub recall: Slot<Arc<dyn Recall>>,
-}
-
 pub(super) struct EngineState {
     pub(super) context: AppContext,
     pub(super) settings: Settings,
@@ -43,7 +30,12 @@ pub(super) struct EngineState {
     pub(super) approvals: Approvals,
     pub(super) live: Arc<LiveTurns>,
     pub(super) holder: Holder,
-    pub(super) slots: EngineSlots,
+    /// Who keeps replies.
+    pub(super) sinks: Slot<dyn TurnSink>,
+    /// Who hears of ends.
+    pub(super) observers: Slot<dyn TurnObserver>,
+    /// What agents remember.
+    pub(super) recall: Slot<dyn Recall>,
     pub(super) marker: Marker,
     pub(super) background: BackgroundPermits,
     pub(super) is_supervised: AtomicBool,
@@ -53,13 +45,13 @@ pub(super) struct EngineState {
 
 impl EngineState {
     pub(super) fn recall(&self) -> Option<Arc<dyn Recall>> {
-        self.slots.recall.get().cloned()
+        self.recall.get().cloned()
     }
 
     /// Tells that a turn's end is stored.
     pub(super) fn ended(&self, session: &Session, status: SessionStatus, reason: Option<&str>) {
         tracing::debug!(session = %session.id, status = status.as_str(), "a turn ended");
-        for observer in self.slots.observers.all() {
+        for observer in self.observers.all() {
             observer.turn_ended(session, status, reason);
         }
     }

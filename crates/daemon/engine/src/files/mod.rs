@@ -15,6 +15,22 @@ mod model;
 mod routes;
 mod service;
 
+use agentd_core::parts::{Domain, DomainParts};
+use agentd_core::runtime::MetricList;
+
+use routes::routes;
+
 pub use error::FileError;
-pub use routes::routes;
 pub use service::Files;
+
+impl Domain for Files {
+    fn parts(&self) -> DomainParts {
+        DomainParts {
+            routes: routes().with_state(self.clone()),
+            workers: Vec::new(),
+            metrics: MetricList::default(),
+            bindings: Vec::new(),
+            shutdown: Vec::new(),
+        }
+    }
+}

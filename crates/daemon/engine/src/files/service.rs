@@ -1,5 +1,6 @@
 //! Working in a workspace, on threads that may block.
 
+use agentd_core::parts::Detached;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
@@ -60,9 +61,8 @@ pub(super) struct OpenPart {
 
 impl Files {
     /// `room` knows what workspaces hold and may hold.
-    #[must_use]
-    pub fn new(agents: Agents, room: Room) -> Self {
-        Self(Arc::new(Inner { agents, room }))
+    pub fn new(agents: Agents, room: Room) -> Detached<Self> {
+        Detached::new(Self(Arc::new(Inner { agents, room })))
     }
 
     async fn within<T: Send + 'static>(

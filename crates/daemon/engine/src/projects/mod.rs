@@ -19,24 +19,23 @@ mod service;
 mod store;
 mod worker;
 
-use agentd_core::parts::DomainParts;
+use agentd_core::parts::{Domain, DomainParts};
 use agentd_core::runtime::{MetricList, PurgeWorker};
+
+use routes::routes;
 
 pub use error::ProjectError;
 pub use model::{Project, ProjectChange, ProjectId, ProjectStatus};
-pub use routes::routes;
 pub use service::{NamesProjects, Projects};
 pub use store::living_project;
 
-impl Projects {
-    /// What the daemon gets of this domain.
-    #[must_use]
-    pub fn parts(&self) -> DomainParts {
+impl Domain for Projects {
+    fn parts(&self) -> DomainParts {
         DomainParts {
+            routes: routes().with_state(self.clone()),
             workers: vec![Box::new(PurgeWorker(self.clone()))],
             metrics: MetricList::default(),
-            portable: Vec::new(),
-            finders: Vec::new(),
+            bindings: Vec::new(),
             shutdown: Vec::new(),
         }
     }

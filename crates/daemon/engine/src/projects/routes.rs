@@ -12,7 +12,7 @@ use super::model::{Project, ProjectChange, ProjectId, ProjectStatus};
 use super::service::Projects;
 
 #[must_use]
-pub fn routes() -> Routes<Projects> {
+pub(super) fn routes() -> Routes<Projects> {
     Routes::new().protected(ApiRouter::new().routes(routes!(list_projects, create_project)).routes(routes!(
         get_project,
         update_project,

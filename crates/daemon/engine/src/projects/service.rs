@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use agentd_base::Page;
-use agentd_core::runtime::{AppContext, Slot};
+use agentd_core::parts::Detached;
+use agentd_core::runtime::{AppContext, Slot, Slots};
 use agentd_store::{NewEvent, Read, Recorder, StoreError, Tx};
 use futures_util::future::LocalBoxFuture;
 use serde_json::json;
@@ -29,7 +30,8 @@ pub trait NamesProjects: Send + Sync {
 
 struct Inner {
     context: AppContext,
-    namers: Slot<Vec<Arc<dyn NamesProjects>>>,
+    /// Domains whose rows may name a project.
+    namers: Slot<dyn NamesProjects>,
     purge_wake: Arc<Notify>,
 }
 
@@ -44,10 +46,8 @@ impl std::fmt::Debug for Projects {
 }
 
 impl Projects {
-    /// `namers` are the parts of the daemon whose rows may name a project.
-    #[must_use]
-    pub fn new(context: AppContext, namers: Slot<Vec<Arc<dyn NamesProjects>>>) -> Self {
-        Self(Arc::new(Inner { context, namers, purge_wake: Arc::default() }))
+    pub fn new(context: AppContext, slots: &mut Slots) -> Detached<Self> {
+        Detached::new(Self(Arc::new(Inner { context, namers: slots.create(), purge_wake: Arc::default() })))
     }
 
     /// # Errors

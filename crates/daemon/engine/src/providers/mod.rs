@@ -28,8 +28,11 @@ mod store;
 
 use std::sync::Arc;
 
-use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
-use agentd_core::runtime::{Family, MetricList, Sample};
+use agentd_core::parts::{Domain, DomainParts, ShutdownPhase, ShutdownStep};
+use agentd_core::runtime::{Binding, Family, MetricList, Sample};
+use agentd_core::settings::FindsNamed;
+
+use routes::routes;
 
 pub use error::ProviderError;
 pub use local::without_tools;
@@ -39,24 +42,23 @@ pub use model::{
     PriceTable, PriceTableError, ProviderChange, ProviderReport, ProviderStatus, ProviderView, ReportedFailure,
     ResolvedModel, TokenTotal, UsageFigures, UsageId,
 };
-pub use routes::routes;
 pub use service::{PlannedCall, PreparedProvider, Providers, Reservation};
 
-impl Providers {
-    /// What the daemon gets of this domain.
-    #[must_use]
-    pub fn parts(&self) -> DomainParts {
+impl Domain for Providers {
+    fn parts(&self) -> DomainParts {
         DomainParts {
+            routes: routes().with_state(self.clone()),
             workers: Vec::new(),
             metrics: self.metrics(),
-            portable: Vec::new(),
-            finders: vec![Arc::new(self.clone())],
+            bindings: vec![Binding::new::<dyn FindsNamed>(Arc::new(self.clone()))],
             shutdown: vec![ShutdownStep::new(ShutdownPhase::Processes, self, async |providers, _| {
                 providers.shut_down().await
             })],
         }
     }
+}
 
+impl Providers {
     fn metrics(&self) -> MetricList {
         let mut metrics = MetricList::default();
         let help = "Tokens by model and type (input, output), from the usage of every model call.";

@@ -51,8 +51,12 @@ mod worker;
 
 use std::sync::Arc;
 
-use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
-use agentd_core::runtime::{Family, MetricList, Sample};
+use agentd_core::parts::{Detached, Domain, DomainParts, ShutdownPhase, ShutdownStep};
+use agentd_core::runtime::{Binding, Family, MetricList, Sample};
+use agentd_core::settings::PortableSection;
+
+use crate::tools::{BuiltinTools, CustomTools, ToolSource};
+use routes::routes;
 
 pub use change::{SecretChanges, ToolServerChange, ToolServerId, TransportKind};
 pub use error::{Failure, ToolServerError};
@@ -63,24 +67,35 @@ pub use model::ToolServer;
 pub use portable::{ExportedSkills, PortableSkills};
 pub(crate) use reach::shown_names;
 pub use reach::{HttpReach, Reach, StdioReach};
-pub use routes::{ToolServerRoutes, routes};
+pub use routes::ToolServerRoutes;
 pub use service::ToolServers;
 pub use state::{CallCounts, TestReport, ToolServerState};
 pub use worker::ToolServerMaintenance;
 
-impl ToolServerRoutes {
-    /// What the daemon gets of this domain.
-    #[must_use]
-    pub fn parts(&self) -> DomainParts {
+impl Domain for ToolServerRoutes {
+    fn parts(&self) -> DomainParts {
         DomainParts {
+            routes: routes().with_state(self.clone()),
             workers: vec![Box::new(ToolServerMaintenance(self.servers.clone()))],
             metrics: self.metrics(),
-            portable: vec![Arc::new(PortableSkills::new(&self.builtin, &self.custom, &self.servers))],
-            finders: Vec::new(),
+            bindings: vec![
+                Binding::new::<dyn ToolSource>(Arc::new(self.servers.clone())),
+                Binding::new::<dyn PortableSection>(Arc::new(PortableSkills::new(
+                    &self.builtin,
+                    &self.custom,
+                    &self.servers,
+                ))),
+            ],
             shutdown: vec![ShutdownStep::new(ShutdownPhase::Processes, &self.servers, async |servers, _| {
                 servers.shut_down().await
             })],
         }
+    }
+}
+
+impl ToolServerRoutes {
+    pub fn new(servers: ToolServers, builtin: BuiltinTools, custom: CustomTools) -> Detached<Self> {
+        Detached::new(Self { servers, builtin, custom })
     }
 
     fn metrics(&self) -> MetricList {

@@ -24,6 +24,13 @@ mod service;
 mod tool;
 mod transfer;
 
+use std::sync::Arc;
+
+use agentd_core::parts::{Detached, Domain, DomainParts};
+use agentd_core::runtime::{Binding, MetricList};
+
+use routes::routes;
+
 pub(crate) use builtin::store::list_switched_off;
 pub use builtin::{BuiltinTool, BuiltinTools, JoinsBuiltin};
 pub(crate) use custom::store::{CUSTOM_TOOLS, list_custom_tools};
@@ -34,7 +41,7 @@ pub use custom::{
 pub use error::ToolsError;
 pub use offer::Offer;
 pub use output::KeptOutput;
-pub use routes::{ToolRoutes, routes};
+pub use routes::ToolRoutes;
 pub use schema::InputSchema;
 pub(crate) use sent_back::{Change, SentBack};
 pub(crate) use service::MAX_TOOLS;
@@ -44,3 +51,24 @@ pub use tool::{
     ToolOutput, ToolSource, fingerprint_of,
 };
 pub use transfer::WorkspaceFile;
+
+impl ToolRoutes {
+    pub fn new(builtin: BuiltinTools, custom: CustomTools) -> Detached<Self> {
+        Detached::new(Self { builtin, custom })
+    }
+}
+
+impl Domain for ToolRoutes {
+    fn parts(&self) -> DomainParts {
+        DomainParts {
+            routes: routes().with_state(self.clone()),
+            workers: Vec::new(),
+            metrics: MetricList::default(),
+            bindings: vec![
+                Binding::new::<dyn ToolSource>(Arc::new(self.builtin.clone())),
+                Binding::new::<dyn ToolSource>(Arc::new(self.custom.clone())),
+            ],
+            shutdown: Vec::new(),
+        }
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use agentd_core::runtime::Slot;
+use agentd_core::runtime::{Slot, Slots};
 
 use super::offer::Offer;
 use super::output::{self, KeptOutput};
@@ -23,7 +23,7 @@ pub struct Tools(Arc<Inner>);
 
 struct Inner {
     room: Room,
-    sources: Slot<Vec<Arc<dyn ToolSource>>>,
+    sources: Slot<dyn ToolSource>,
 }
 
 impl std::fmt::Debug for Tools {
@@ -35,8 +35,8 @@ impl std::fmt::Debug for Tools {
 impl Tools {
     /// `room` is what a workspace may hold. Of two tools with one name, that of the earlier source counts.
     #[must_use]
-    pub fn new(room: &Room, sources: Slot<Vec<Arc<dyn ToolSource>>>) -> Self {
-        Self(Arc::new(Inner { room: room.clone(), sources }))
+    pub fn new(room: &Room, slots: &mut Slots) -> Self {
+        Self(Arc::new(Inner { room: room.clone(), sources: slots.create() }))
     }
 
     /// Whether a source keeps this name for itself.

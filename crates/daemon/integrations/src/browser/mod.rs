@@ -29,41 +29,29 @@ mod worker;
 
 use std::sync::Arc;
 
-use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
-use agentd_core::runtime::MetricList;
-use agentd_engine::engine::TurnParts;
+use agentd_core::parts::{Domain, DomainParts, ShutdownPhase, ShutdownStep};
+use agentd_core::runtime::{Binding, MetricList};
+use agentd_engine::tools::JoinsBuiltin;
 
+use routes::routes;
 use worker::CloseIdle;
 
 pub use error::BrowserError;
 pub use model::{ActionName, Actor, BrowserAction, KeptStep, RecordingId, RecordingState, RecordingSummary};
-pub use routes::routes;
 pub use service::{Acted, Browser, BrowserDependencies, Session};
 pub use settings::BrowserSettings;
 pub use tools::BrowserTools;
 
-impl Browser {
-    /// What the daemon gets of this domain.
-    #[must_use]
-    pub fn parts(&self) -> (DomainParts, TurnParts) {
-        let domain = DomainParts {
+impl Domain for Browser {
+    fn parts(&self) -> DomainParts {
+        DomainParts {
+            routes: routes().with_state(self.clone()),
             workers: vec![Box::new(CloseIdle::new(self.clone()))],
             metrics: MetricList::default(),
-            portable: Vec::new(),
-            finders: Vec::new(),
+            bindings: vec![Binding::new::<dyn JoinsBuiltin>(Arc::new(BrowserTools::new(self)))],
             shutdown: vec![ShutdownStep::new(ShutdownPhase::Processes, self, async |browser, _| {
                 browser.close().await;
             })],
-        };
-        let turns = TurnParts {
-            agent_data: Vec::new(),
-            project_names: Vec::new(),
-            tools: Vec::new(),
-            builtin_tools: vec![Arc::new(BrowserTools::new(self))],
-            sinks: Vec::new(),
-            observers: Vec::new(),
-            deciders: Vec::new(),
-        };
-        (domain, turns)
+        }
     }
 }

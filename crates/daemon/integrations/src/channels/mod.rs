@@ -44,10 +44,13 @@ mod worker;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
-use agentd_core::runtime::{Family, MetricList, PurgeWorker, QueueWorker, Sample};
-use agentd_engine::engine::TurnParts;
+use agentd_core::parts::{Domain, DomainParts, ShutdownPhase, ShutdownStep};
+use agentd_core::runtime::{Binding, Family, MetricList, PurgeWorker, QueueWorker, Sample};
+use agentd_engine::agents::OwnsAgentData;
+use agentd_engine::engine::TurnSink;
 
+use routes::routes;
+use transport::transports;
 use worker::{KeepConnections, ReportProgress, RequestApprovals, StartTurns};
 
 pub use error::ChannelError;
@@ -55,19 +58,21 @@ pub use model::{
     ApprovedSender, ApprovedSenders, ChannelMode, ChannelRules, ChannelSettings, DiscordSettings, GoogleChatSettings,
     GroupPolicy, Pairing, SenderPolicy, SlackSettings, TeamsSettings, TelegramSettings, WhatsappSettings,
 };
-pub use routes::routes;
 pub use service::{ChannelDependencies, ChannelStatus, ChannelSummary, Channels};
 pub use store::ValidateChannels;
-pub use transport::transports;
 
 /// Messages that wait for a permit at a provider are given back within this time.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
-impl Channels {
-    /// What the daemon gets of this domain.
-    #[must_use]
-    pub fn parts(&self) -> (DomainParts, TurnParts) {
-        let domain = DomainParts {
+impl Domain for Channels {
+    fn parts(&self) -> DomainParts {
+        let mut bindings = vec![
+            Binding::new::<dyn OwnsAgentData>(Arc::new(self.clone())),
+            Binding::new::<dyn TurnSink>(Arc::new(self.clone())),
+        ];
+        bindings.extend(transports(self).map(Binding::new));
+        DomainParts {
+            routes: routes().with_state(self.clone()),
             workers: vec![
                 Box::new(QueueWorker(StartTurns(self.clone()))),
                 Box::new(RequestApprovals(self.clone())),
@@ -76,24 +81,15 @@ impl Channels {
                 Box::new(PurgeWorker(self.clone())),
             ],
             metrics: self.metrics(),
-            portable: Vec::new(),
-            finders: Vec::new(),
+            bindings,
             shutdown: vec![ShutdownStep::new(ShutdownPhase::Waiting, self, async |channels, _| {
                 channels.drain(DRAIN_LIMIT).await
             })],
-        };
-        let turns = TurnParts {
-            agent_data: vec![Arc::new(self.clone())],
-            project_names: Vec::new(),
-            tools: Vec::new(),
-            builtin_tools: Vec::new(),
-            sinks: vec![Arc::new(self.clone())],
-            observers: Vec::new(),
-            deciders: Vec::new(),
-        };
-        (domain, turns)
+        }
     }
+}
 
+impl Channels {
     fn metrics(&self) -> MetricList {
         let mut metrics = MetricList::default();
         let help = "Messages of chat platforms, and requests that were refused, by what became of them (accepted, \

@@ -28,10 +28,8 @@ pub(super) struct ChannelTransport {
 }
 
 /// Lets notifications go to every platform.
-#[must_use]
-pub fn transports(channels: &Channels) -> Vec<Arc<dyn Transport>> {
-    let transport = |platform| Arc::new(ChannelTransport::new(platform, channels.clone())) as Arc<dyn Transport>;
-    Platform::ALL.into_iter().map(transport).collect()
+pub(super) fn transports(channels: &Channels) -> impl Iterator<Item = Arc<dyn Transport>> {
+    Platform::ALL.into_iter().map(|platform| Arc::new(ChannelTransport::new(platform, channels.clone())) as _)
 }
 
 impl ChannelTransport {

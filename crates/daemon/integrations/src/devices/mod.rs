@@ -34,41 +34,32 @@ mod worker;
 
 use std::sync::Arc;
 
-use agentd_core::parts::{DomainParts, ShutdownPhase, ShutdownStep};
-use agentd_core::runtime::{Family, MetricList, PurgeWorker, Sample};
-use agentd_engine::engine::TurnParts;
+use agentd_core::parts::{Domain, DomainParts, ShutdownPhase, ShutdownStep};
+use agentd_core::runtime::{Binding, Family, MetricList, PurgeWorker, Sample};
+use agentd_engine::tools::ToolSource;
+
+use routes::routes;
 
 pub use connection::{CallCounts, SocketsClosed};
 pub use error::DeviceError;
 pub use model::{Device, DeviceId, PairingCodeId};
-pub use routes::routes;
 pub use service::{Devices, IssuedCode, Paired};
 
-impl Devices {
-    /// What the daemon gets of this domain.
-    #[must_use]
-    pub fn parts(&self) -> (DomainParts, TurnParts) {
-        let domain = DomainParts {
+impl Domain for Devices {
+    fn parts(&self) -> DomainParts {
+        DomainParts {
+            routes: routes().with_state(self.clone()),
             workers: vec![Box::new(PurgeWorker(self.clone()))],
             metrics: self.metrics(),
-            portable: Vec::new(),
-            finders: Vec::new(),
+            bindings: vec![Binding::new::<dyn ToolSource>(Arc::new(self.clone()))],
             shutdown: vec![ShutdownStep::new(ShutdownPhase::Connections, self, async |devices, _| {
                 devices.drain().await
             })],
-        };
-        let turns = TurnParts {
-            agent_data: Vec::new(),
-            project_names: Vec::new(),
-            tools: vec![Arc::new(self.clone())],
-            builtin_tools: Vec::new(),
-            sinks: Vec::new(),
-            observers: Vec::new(),
-            deciders: Vec::new(),
-        };
-        (domain, turns)
+        }
     }
+}
 
+impl Devices {
     fn metrics(&self) -> MetricList {
         let mut metrics = MetricList::default();
         let family = Family::gauge("svc_devices_connected", "Devices whose socket is open at this daemon.");

@@ -23,9 +23,10 @@ mod service;
 mod store;
 mod worker;
 
-use agentd_core::parts::DomainParts;
+use agentd_core::parts::{Domain, DomainParts};
 use agentd_core::runtime::{Family, MetricList, PurgeWorker, Sample};
 
+use routes::routes;
 use worker::EvaluateAlerts;
 
 pub use error::AlertError;
@@ -33,22 +34,21 @@ pub use model::{
     Alert, AlertChange, AlertDeliveryType, AlertId, AlertSeverity, AlertState, Delivery, Firing, FiringId,
 };
 pub use restored::ValidateAlerts;
-pub use routes::routes;
 pub use service::{AlertSources, Alerts, ShownAlert};
 
-impl Alerts {
-    /// What the daemon gets of this domain.
-    #[must_use]
-    pub fn parts(&self) -> DomainParts {
+impl Domain for Alerts {
+    fn parts(&self) -> DomainParts {
         DomainParts {
+            routes: routes().with_state(self.clone()),
             workers: vec![Box::new(EvaluateAlerts(self.clone())), Box::new(PurgeWorker(self.clone()))],
             metrics: self.metrics(),
-            portable: Vec::new(),
-            finders: Vec::new(),
+            bindings: Vec::new(),
             shutdown: Vec::new(),
         }
     }
+}
 
+impl Alerts {
     fn metrics(&self) -> MetricList {
         let mut metrics = MetricList::default();
         let family = Family::gauge("svc_alerts", "Alerts that are turned on, by where they stand.").by(&["state"]);

@@ -37,30 +37,29 @@ mod service;
 mod settings;
 mod worker;
 
-use agentd_core::parts::DomainParts;
+use agentd_core::parts::{Domain, DomainParts};
 use agentd_core::runtime::MetricList;
 
+use routes::routes;
 use worker::DailyBackup;
 
 pub use backups::{Backups, WorkReport};
 pub use error::BackupError;
 pub use kept::{KeptArchive, Work, WorkFailure, WorkKind, WorkState};
 pub use model::{LeftOut, LeftOutList, Manifest, RestoreReport, SecretName};
-pub use routes::{ALLOW_INCOMPLETE_HEADER, LEFT_OUT_HEADER, PASSPHRASE_HEADER, local_routes, routes};
+pub use routes::{ALLOW_INCOMPLETE_HEADER, LEFT_OUT_HEADER, PASSPHRASE_HEADER, local_routes};
 pub use service::{Backup, NewArchive, Quiesce, RestoreValidators, Unreadable, WhileBusy};
 
 pub use archive::{ArchiveSummary, verify};
 pub use settings::BackupSettings;
 
-impl Backups {
-    /// What the daemon gets of this domain.
-    #[must_use]
-    pub fn parts(&self) -> DomainParts {
+impl Domain for Backups {
+    fn parts(&self) -> DomainParts {
         DomainParts {
+            routes: routes().with_state(self.clone()),
             workers: vec![Box::new(DailyBackup::new(self.clone()))],
             metrics: MetricList::default(),
-            portable: Vec::new(),
-            finders: Vec::new(),
+            bindings: Vec::new(),
             shutdown: Vec::new(),
         }
     }

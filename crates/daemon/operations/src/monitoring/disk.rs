@@ -3,8 +3,7 @@
 use std::fs::File;
 use std::path::PathBuf;
 
-use agentd_base::{ComponentHealth, HealthCheck, HealthStatus};
-use agentd_core::runtime::DataDir;
+use agentd_core::runtime::{ComponentHealth, DataDir, HealthCheck, HealthStatus};
 use agentd_sandbox::folder::Space;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;

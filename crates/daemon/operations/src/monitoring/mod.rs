@@ -10,7 +10,7 @@
 //! Deliberately absent: sampling in the background. What can be read is read when somebody asks.
 //!
 //! What monitoring wants to know of domains that it may not name comes through the traits
-//! [`ReportsBootstrap`], [`ReportsQueue`], `runtime::Domain` and `agentd_base::HealthCheck`, wired in `compose`.
+//! [`ReportsBootstrap`], [`ReportsQueue`], and `agentd_core::runtime::HealthCheck`, wired in `compose`.
 
 mod disk;
 mod error;
@@ -22,6 +22,11 @@ mod service;
 mod store;
 mod system;
 
+use agentd_core::parts::{Domain, DomainParts};
+use agentd_core::runtime::MetricList;
+
+use routes::routes;
+
 pub use error::{MonitoringError, NotReady};
 pub use model::{
     ActivityView, AgentUsage, AnalyticsView, ApiIndex, CallFigures, ComponentView, ComponentsView, DayCounts, DayView,
@@ -31,6 +36,18 @@ pub use model::{
     UsageTotals, UsageView,
 };
 pub use readiness::{Phase, Readiness, RestoreGuard};
-pub use routes::{Gate, refuse_unless_ready, routes, starting_routes};
+pub use routes::{Gate, refuse_unless_ready, starting_routes};
 pub use service::{FigureSources, Monitoring, ReportsBootstrap, ReportsQueue, TokensPeriod};
 pub use system::{SystemLoad, SystemProbe};
+
+impl Domain for Monitoring {
+    fn parts(&self) -> DomainParts {
+        DomainParts {
+            routes: routes().with_state(self.clone()),
+            workers: Vec::new(),
+            metrics: MetricList::default(),
+            bindings: Vec::new(),
+            shutdown: Vec::new(),
+        }
+    }
+}

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_base::{Clock, ComponentHealth, HealthCheck, HealthStatus, Timestamp};
-use agentd_core::runtime::is_fresh;
+use agentd_base::{Clock, Timestamp};
+use agentd_core::runtime::{ComponentHealth, HealthCheck, HealthStatus, is_fresh};
 use agentd_store::{Db, StoreError};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;

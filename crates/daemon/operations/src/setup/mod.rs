@@ -12,7 +12,23 @@ mod model;
 mod routes;
 mod service;
 
+use agentd_core::parts::{Domain, DomainParts};
+use agentd_core::runtime::MetricList;
+
+use routes::routes;
+
 pub use error::SetupError;
 pub use model::{Progress, Step};
-pub use routes::routes;
 pub use service::{ProviderChoice, Setup};
+
+impl Domain for Setup {
+    fn parts(&self) -> DomainParts {
+        DomainParts {
+            routes: routes().with_state(self.clone()),
+            workers: Vec::new(),
+            metrics: MetricList::default(),
+            bindings: Vec::new(),
+            shutdown: Vec::new(),
+        }
+    }
+}

@@ -20,7 +20,7 @@ use super::service::{ProviderChoice, Setup};
 
 /// Every step; open until the first key exists.
 #[must_use]
-pub fn routes() -> Routes<Setup> {
+pub(super) fn routes() -> Routes<Setup> {
     Routes::new().open_until_first_key(
         ApiRouter::new()
             .routes(routes!(setup_status))

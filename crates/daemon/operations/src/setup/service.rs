@@ -2,6 +2,7 @@
 
 use agentd_base::{FieldProblem, Patch, Secret, SecretUpdate};
 use agentd_core::auth::{Auth, IssuedKey, LoggedIn, LoginOrigin, NewKey};
+use agentd_core::parts::Detached;
 use agentd_core::settings::{AgentSettings, PartialObject, Settings, SettingsError};
 use agentd_engine::agents::{Agent, Agents, CreateAgent};
 use agentd_engine::providers::{LOCAL, ModelPreference, ProviderChange, ProviderError, Providers};
@@ -35,9 +36,8 @@ pub struct ProviderChoice {
 }
 
 impl Setup {
-    #[must_use]
-    pub fn new(db: Db, settings: Settings, auth: Auth, providers: Providers, agents: Agents) -> Self {
-        Self { db, settings, auth, providers, agents }
+    pub fn new(db: Db, settings: Settings, auth: Auth, providers: Providers, agents: Agents) -> Detached<Self> {
+        Detached::new(Self { db, settings, auth, providers, agents })
     }
 
     /// What is done.

@@ -1,8 +1,10 @@
 //! `/api/openapi.json`, and the page that shows it.
 
 use std::io::Read;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use agentd_core::parts::Detached;
+use agentd_core::runtime::{Slot, Slots};
 use agentd_web::{ApiError, ApiResult, Path};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -26,11 +28,26 @@ const FILES: [(&str, &str, &[u8]); 2] = [
     ("swagger-ui-bundle.js", SCRIPT, include_bytes!(concat!(env!("OUT_DIR"), "/swagger-ui-bundle.js.gz"))),
 ];
 
-/// State of the pages: how the document is made. It is made when it is first asked for, because
-/// nobody who starts the daemon should wait for it.
-#[derive(Debug, Clone, Copy)]
+/// Makes the OpenAPI document of the daemon.
+pub type DescribeApi = dyn Fn() -> OpenApi + Send + Sync;
+
+/// The pages. The document is made when it is first asked for, so that the start of the daemon does not wait for it.
+#[derive(Debug, Clone)]
 pub struct Pages {
-    pub document: fn() -> OpenApi,
+    describe: Slot<DescribeApi>,
+    document: Arc<OnceLock<Bytes>>,
+}
+
+impl Pages {
+    pub fn new(slots: &mut Slots) -> Detached<Self> {
+        Detached::new(Self { describe: slots.create(), document: Arc::default() })
+    }
+
+    /// The document as JSON.
+    fn document(&self) -> Bytes {
+        let json = || Some(Bytes::from(self.describe.get()?().to_json().ok()?));
+        self.document.get_or_init(|| json().unwrap_or_default()).clone()
+    }
 }
 
 /// The OpenAPI document of this daemon.
@@ -42,9 +59,7 @@ pub struct Pages {
     responses((status = 200, description = "The document", body = serde_json::Value)),
 )]
 pub(super) async fn get_openapi(State(pages): State<Pages>) -> Response {
-    static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
-    let bytes = DOCUMENT.get_or_init(|| (pages.document)().to_json().map(Bytes::from).unwrap_or_default());
-    ([(CONTENT_TYPE, "application/json")], bytes.clone()).into_response()
+    ([(CONTENT_TYPE, "application/json")], pages.document()).into_response()
 }
 
 /// The page that shows this document, for people

@@ -6,14 +6,27 @@
 mod documentation;
 mod page;
 
+use agentd_core::parts::{Domain, DomainParts};
+use agentd_core::runtime::MetricList;
 use agentd_web::{ApiRouter, Routes, routes};
 
-pub use documentation::Pages;
+pub use documentation::{DescribeApi, Pages};
 pub use page::page_of;
 
+impl Domain for Pages {
+    fn parts(&self) -> DomainParts {
+        DomainParts {
+            routes: routes().with_state(self.clone()),
+            workers: Vec::new(),
+            metrics: MetricList::default(),
+            bindings: Vec::new(),
+            shutdown: Vec::new(),
+        }
+    }
+}
+
 /// The pages and the document; all public.
-#[must_use]
-pub fn routes() -> Routes<Pages> {
+fn routes() -> Routes<Pages> {
     Routes::new().public(
         ApiRouter::new()
             .routes(routes!(page::get_page, documentation::show_docs, documentation::get_openapi))

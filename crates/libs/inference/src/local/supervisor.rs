@@ -8,14 +8,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use agentd_base::FairQueue;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::child::{Happened, Keeper, KeeperOptions};
 use crate::local::LocalModelOptions;
 use crate::local::buffer::Reply;
 use crate::protocol::{self, FromWorker, ProtocolError, ToWorker, WorkerConfiguration, WorkerUsage};
-use crate::{GenerateRequest, LocalError, LocalErrorCode, LocalEvent, LocalState, LocalStatus};
+use crate::{FairQueue, GenerateRequest, LocalError, LocalErrorCode, LocalEvent, LocalState, LocalStatus};
 
 /// Weight of the latest call in the speeds that are reported.
 const LATEST_WEIGHT: f64 = 0.3;

@@ -11,8 +11,9 @@ mod sessions;
 mod tickets;
 
 use agentd_core::auth::{Auth, AuthOptions};
+use agentd_core::parts::Domains;
 use agentd_core::runtime::Slots;
-use agentd_core::settings::{Registry, Settings, SettingsSlots};
+use agentd_core::settings::{Registry, Settings};
 use agentd_core::vault::Vault;
 use serde_json::{Value, json};
 
@@ -43,11 +44,11 @@ async fn replica(app: &TestApp) -> Auth {
     let context = app.running().context().clone();
     let vault = Vault::open(&context.db, &context.entropy, &context.data_dir.secret_key()).await.expect("a vault");
     // Nothing is asked of the other domains.
-    let mut slots = Slots::default();
-    let slots = SettingsSlots { portable: slots.create("portable").0, finders: slots.create("finders").0 };
-    let settings = Settings::open(&context, vault, Registry::new(), slots).await.expect("settings");
+    let (mut domains, mut slots) = (Domains::default(), Slots::default());
+    let settings = Settings::open(&context, vault, Registry::new(), &mut slots).await.expect("settings");
+    let settings = domains.add(settings);
     let options = AuthOptions { api_key_required: false, listens_beyond_loopback: false, own_origins: Vec::new() };
-    Auth::new(context, settings, options)
+    domains.add(Auth::new(context, settings, options))
 }
 
 async fn replicas(app: &TestApp, count: usize) -> Vec<Auth> {

@@ -3,13 +3,33 @@
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
 
+use agentd::config::{Config, ConfigSource};
+use agentd::lifecycle::Offline;
+use agentd_base::{Clock, Entropy};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
-use super::TestResponse;
+use super::{TestFolder, TestResponse};
 
-pub static DOCUMENT: LazyLock<Value> =
-    LazyLock::new(|| serde_json::to_value(agentd::compose::document()).expect("the document is JSON"));
+/// The document of a daemon without additions, as `agentd openapi` prints it.
+pub static TEXT: LazyLock<String> = LazyLock::new(|| {
+    // A thread and a runtime of its own: the test that asks first may have one that is not to be blocked.
+    let made = std::thread::spawn(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let folder = TestFolder::create();
+            let source = ConfigSource { data_dir: Some(folder.path().join("data")), ..ConfigSource::default() };
+            let config = Config::from_source(source).expect("a valid configuration");
+            let offline = Offline::open(config, Clock::system(), Entropy::seeded(0)).await.expect("it is composed");
+            let text = serde_json::to_string_pretty(&offline.document()).expect("the document is JSON");
+            offline.close().await;
+            text + "\n"
+        })
+    });
+    made.join().expect("the document is made")
+});
+
+pub static DOCUMENT: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(&TEXT).expect("JSON"));
 
 static VALIDATORS: LazyLock<Mutex<HashMap<String, &'static Validator>>> = LazyLock::new(Mutex::default);
 

@@ -22,10 +22,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use agentd::config::{Additions, Config, ConfigSource};
+use agentd::config::{AddDomain, Additions, Config, ConfigSource};
 use agentd::lifecycle::{Running, StartError, WorkerMode};
 use agentd_automation::notify::Transport;
 use agentd_base::{Entropy, MockClock, Secret, Timestamp};
+use agentd_core::runtime::Binding;
+use agentd_engine::tools::ToolSource;
 use agentd_inference::embedder::Embedder;
 use agentd_store::{Dialect, StoreError};
 use agentd_testing_inference::FakeEmbedder;
@@ -73,6 +75,8 @@ pub struct TestApp {
     pub tools: TestTools,
     /// Ways to send notifications besides those of the daemon. For the next start.
     pub transports: Vec<Arc<dyn Transport>>,
+    /// Domains besides those of the daemon. For the next start.
+    pub domains: Vec<Arc<AddDomain>>,
     seed: u64,
     replicas: AtomicU64,
     folder: TestFolder,
@@ -132,6 +136,7 @@ impl TestApp {
             embedder: Arc::new(FakeEmbedder::new()),
             tools: TestTools::default(),
             transports: Vec::new(),
+            domains: Vec::new(),
             seed: 0,
             replicas: AtomicU64::new(0),
             folder,
@@ -188,6 +193,7 @@ impl TestApp {
             embedder: Arc::clone(&self.embedder),
             tools: self.tools.clone(),
             transports: self.transports.clone(),
+            domains: self.domains.clone(),
             // Other ids than those that the first one and its other replicas make.
             seed: self.seed + 1_000 * (1 + self.replicas.fetch_add(1, Ordering::Relaxed)),
             replicas: AtomicU64::new(0),
@@ -211,8 +217,7 @@ impl TestApp {
             let mut config = Config::from_source(self.source.clone()).expect("a valid configuration");
             config.extra_tls_roots.clone_from(&self.mail.roots);
             config.embedder = Some(Arc::clone(&self.embedder) as Arc<dyn Embedder>);
-            config.additions =
-                Additions { tool_sources: vec![Arc::new(self.tools.clone())], transports: self.transports.clone() };
+            config.additions = self.additions();
             config.hook_waiting_limit = self.hook_waiting_limit.unwrap_or(config.hook_waiting_limit);
             config.event_backlog_limit = self.event_backlog_limit.unwrap_or(config.event_backlog_limit);
             config.email_time_limit = self.mail.time_limit.unwrap_or(config.email_time_limit);
@@ -230,6 +235,16 @@ impl TestApp {
         self.address = running.address;
         self.running = Some(running);
         Ok(())
+    }
+
+    /// The doubles of every test, and the test's own domains.
+    fn additions(&self) -> Additions {
+        let (tools, transports) = (self.tools.clone(), self.transports.clone());
+        let doubles: Arc<AddDomain> = Arc::new(move |_, domains| {
+            domains.bind(Binding::new::<dyn ToolSource>(Arc::new(tools.clone())));
+            transports.iter().cloned().for_each(|transport| domains.bind(Binding::new(transport)));
+        });
+        Additions(std::iter::once(doubles).chain(self.domains.iter().cloned()).collect())
     }
 
     /// Starts again with other limits for mail.

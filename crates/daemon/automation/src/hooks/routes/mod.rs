@@ -11,7 +11,7 @@ use agentd_web::{ApiRouter, Routes, routes};
 use super::service::Hooks;
 
 #[must_use]
-pub fn routes() -> Routes<Hooks> {
+pub(super) fn routes() -> Routes<Hooks> {
     Routes::new().protected(
         ApiRouter::new()
             .routes(routes!(hooks::list_hooks, hooks::create_hook))

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use agentd_conversation::memory::Memory;
+use agentd_core::parts::Detached;
 use agentd_core::runtime::{AppContext, NextDue};
 use agentd_core::settings::Settings;
 use agentd_engine::agents::Agents;
@@ -105,8 +106,7 @@ impl std::fmt::Debug for Hooks {
 
 impl Hooks {
     /// Starts listening for the outbox's signal; what happens then is the workers'.
-    #[must_use]
-    pub fn new(context: &AppContext, dependencies: HookDependencies) -> Self {
+    pub fn new(context: &AppContext, dependencies: HookDependencies) -> Detached<Self> {
         let policy = dependencies.settings.policy();
         let hooks = Self(Arc::new(Inner {
             context: context.clone(),
@@ -123,7 +123,7 @@ impl Hooks {
             counters: Counters::default(),
         }));
         tokio::spawn(wake_on_events(context.clone(), hooks.read_wake()));
-        hooks
+        Detached::new(hooks)
     }
 
     /// The hooks as a transaction or connection sees them.

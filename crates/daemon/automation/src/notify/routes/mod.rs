@@ -14,7 +14,7 @@ use crate::notify::model::{MessageFormat, NotificationId, NotificationStatus, St
 use crate::notify::service::Notify;
 
 #[must_use]
-pub fn routes() -> Routes<Notify> {
+pub(super) fn routes() -> Routes<Notify> {
     Routes::new().protected(
         ApiRouter::new()
             .routes(routes!(test_email_settings))

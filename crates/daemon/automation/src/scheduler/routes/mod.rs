@@ -14,7 +14,7 @@ use super::service::Scheduler;
 
 /// Every route of the domain.
 #[must_use]
-pub fn routes() -> Routes<Scheduler> {
+pub(super) fn routes() -> Routes<Scheduler> {
     Routes::new().protected(
         ApiRouter::new()
             .routes(routes!(jobs::list_jobs, jobs::create_job))

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use agentd_base::Timestamp;
+use agentd_core::parts::Detached;
 use agentd_core::runtime::{AppContext, NextDue};
 use agentd_core::settings::Settings;
 use agentd_engine::agents::Agents;
@@ -117,7 +118,6 @@ impl std::fmt::Debug for Scheduler {
 }
 
 impl Scheduler {
-    #[must_use]
     pub fn new(
         context: AppContext,
         settings: Settings,
@@ -126,8 +126,8 @@ impl Scheduler {
         engine: Engine,
         notify: Notify,
         activity: Arc<dyn ActivitySource>,
-    ) -> Self {
-        Self(Arc::new(Inner {
+    ) -> Detached<Self> {
+        Detached::new(Self(Arc::new(Inner {
             context,
             settings,
             agents,
@@ -148,7 +148,7 @@ impl Scheduler {
             last_checked: AtomicU64::new(0),
             known_jobs: AtomicU64::new(0),
             has_started: AtomicBool::new(false),
-        }))
+        })))
     }
 
     /// Waits until nothing is begun here any more, and tells that this scheduler stopped. The engine was

@@ -16,7 +16,7 @@ use super::model::{Webhook, WebhookChange, WebhookId};
 use super::service::{CreatedWebhook, Webhooks};
 
 #[must_use]
-pub fn routes() -> Routes<Webhooks> {
+pub(super) fn routes() -> Routes<Webhooks> {
     Routes::new().public(ApiRouter::new().routes(routes!(receive::receive_webhook))).protected(
         ApiRouter::new()
             .routes(routes!(list_webhooks, create_webhook))

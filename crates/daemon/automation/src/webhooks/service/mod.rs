@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_base::{FieldProblem, Patch, Secret, SecretUpdate, Timestamp};
+use agentd_core::parts::Detached;
 use agentd_core::rate_limit::{OutcomeCounts, RateLimiter};
 use agentd_core::runtime::{AppContext, WorkQueue};
 use agentd_core::vault::{Vault, VaultError};
@@ -83,9 +84,8 @@ impl std::fmt::Debug for Webhooks {
 
 impl Webhooks {
     /// `base_url` is how the daemon is reached from outside, without a slash at the end.
-    #[must_use]
-    pub fn new(context: &AppContext, vault: Vault, agents: Agents, engine: Engine, base_url: String) -> Self {
-        Self(Arc::new(Inner {
+    pub fn new(context: &AppContext, vault: Vault, agents: Agents, engine: Engine, base_url: String) -> Detached<Self> {
+        Detached::new(Self(Arc::new(Inner {
             context: context.clone(),
             vault,
             agents,
@@ -97,7 +97,7 @@ impl Webhooks {
             queue: WorkQueue::new(context, QUEUE, MOST_HELD),
             fed: Mutex::default(),
             purge_wake: Arc::default(),
-        }))
+        })))
     }
 
     /// Where requests for a webhook go.

@@ -9,7 +9,7 @@ use agentd_web::{ApiRouter, Routes, routes};
 
 use super::service::Chat;
 
-pub fn routes() -> Routes<Chat> {
+pub(super) fn routes() -> Routes<Chat> {
     Routes::new()
         .protected(
             ApiRouter::new()

@@ -1,6 +1,6 @@
 //! What becomes of conversations whose agent or project is deleted.
 
-use agentd_engine::agents::{AgentId, OwnsAgentData};
+use agentd_engine::agents::{AgentDataPhase, AgentId, OwnsAgentData};
 use agentd_engine::projects::{NamesProjects, ProjectId};
 use agentd_store::{StoreError, Tx};
 use futures_util::future::LocalBoxFuture;
@@ -11,6 +11,10 @@ use super::Chat;
 impl OwnsAgentData for Chat {
     fn name(&self) -> &'static str {
         "conversations"
+    }
+
+    fn phase(&self) -> AgentDataPhase {
+        AgentDataPhase::Conversations
     }
 
     /// Nothing to write: a conversation is out of sight with its agent.

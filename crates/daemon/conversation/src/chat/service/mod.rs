@@ -8,6 +8,7 @@ mod welcome;
 use std::sync::Arc;
 
 use agentd_base::{Page, Patch, Timestamp};
+use agentd_core::parts::Detached;
 use agentd_core::runtime::AppContext;
 use agentd_engine::agents::{AgentError, AgentId, Agents};
 use agentd_engine::engine::{
@@ -90,9 +91,8 @@ impl std::fmt::Debug for Chat {
 }
 
 impl Chat {
-    #[must_use]
-    pub fn new(context: AppContext, agents: Agents, projects: Projects, engine: Engine) -> Self {
-        Self(Arc::new(Inner { context, agents, projects, engine, purge_wake: Arc::default() }))
+    pub fn new(context: AppContext, agents: Agents, projects: Projects, engine: Engine) -> Detached<Self> {
+        Detached::new(Self(Arc::new(Inner { context, agents, projects, engine, purge_wake: Arc::default() })))
     }
 
     /// # Errors

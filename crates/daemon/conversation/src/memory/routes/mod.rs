@@ -19,7 +19,7 @@ use super::check::MemoryCheck;
 use super::service::Memory;
 
 #[must_use]
-pub fn routes() -> Routes<Memory> {
+pub(super) fn routes() -> Routes<Memory> {
     Routes::new().protected(
         ApiRouter::new()
             .routes(routes!(episodes::list_episodes, episodes::create_episode))

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
+use agentd_core::parts::Detached;
 use agentd_core::runtime::{AppContext, NextDue};
 use agentd_core::settings::Settings;
 use agentd_engine::agents::Agents;
@@ -21,7 +22,6 @@ use crate::memory::source::ConversationSource;
 const MAX_RECALLING: usize = 8;
 
 impl Memory {
-    #[must_use]
     pub fn new(
         context: AppContext,
         settings: Settings,
@@ -29,7 +29,7 @@ impl Memory {
         engine: Engine,
         source: Arc<dyn ConversationSource>,
         embedder: Arc<dyn Embedder>,
-    ) -> Self {
+    ) -> Detached<Self> {
         let embedding = Embedding::new(embedder, context.db.clone());
         let memory = Self(Arc::new(Inner {
             follower: Follower::new(context.clone(), embedding.clone()),
@@ -52,7 +52,7 @@ impl Memory {
             followed: parking_lot::Mutex::default(),
         }));
         memory.follow_settings();
-        memory
+        Detached::new(memory)
     }
 
     /// Applies changes of the settings at once, until the daemon drains.

@@ -14,7 +14,7 @@ pub use keys::CreatedKey;
 
 /// Every route of the domain, with its access rule.
 #[must_use]
-pub fn routes() -> Routes<Auth> {
+pub(super) fn routes() -> Routes<Auth> {
     Routes::new()
         .public(
             ApiRouter::new()

@@ -19,6 +19,7 @@ use agentd_web::{Caller, CallerKind};
 use super::error::AuthError;
 use super::model::{AnonymousAccess, BootstrapState, By, LoginPolicy};
 use super::store;
+use crate::parts::Detached;
 use crate::runtime::AppContext;
 use crate::settings::Settings;
 use cache::CredentialCache;
@@ -68,8 +69,7 @@ impl std::fmt::Debug for Auth {
 
 impl Auth {
     /// The time of this call is the start from which anonymous access counts its 15 minutes.
-    #[must_use]
-    pub fn new(context: AppContext, settings: Settings, options: AuthOptions) -> Self {
+    pub fn new(context: AppContext, settings: Settings, options: AuthOptions) -> Detached<Self> {
         const TOPICS: &[Topic] = &[CREDENTIALS];
         let anonymous_access = AnonymousAccess {
             api_key_required: options.api_key_required,
@@ -81,7 +81,7 @@ impl Auth {
                 .map(|origin| origin.trim_end_matches('/').to_owned())
                 .collect(),
         };
-        Self(Arc::new(Inner {
+        Detached::new(Self(Arc::new(Inner {
             state: Snapshot::new(&context.db, TOPICS),
             cache: Snapshot::new(&context.db, TOPICS),
             uses: Arc::default(),
@@ -91,7 +91,7 @@ impl Auth {
             context,
             settings,
             anonymous_access,
-        }))
+        })))
     }
 
     /// How far bootstrap has come. Cached; never stale.

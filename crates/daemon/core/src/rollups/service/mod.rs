@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use super::counter::Counter;
 use super::period::{Period, Zoned};
 use super::store::{self, LatencyRow, UsageDimension};
+use crate::parts::Detached;
 use crate::runtime::{AppContext, Recorder};
 use crate::settings::Settings;
 pub use measured::LatencyBucket;
@@ -47,9 +48,8 @@ struct Inner {
 pub struct Rollups(Arc<Inner>);
 
 impl Rollups {
-    #[must_use]
-    pub fn new(context: &AppContext, settings: Settings) -> Self {
-        Self(Arc::new(Inner {
+    pub fn new(context: &AppContext, settings: Settings) -> Detached<Self> {
+        Detached::new(Self(Arc::new(Inner {
             db: context.db.clone(),
             clock: context.clock.clone(),
             ids: context.ids.clone(),
@@ -57,7 +57,7 @@ impl Rollups {
             recorder: context.recorder.clone(),
             unstored: Mutex::default(),
             widened_at: Mutex::default(),
-        }))
+        })))
     }
 
     pub(super) fn recorder(&self) -> &Recorder {

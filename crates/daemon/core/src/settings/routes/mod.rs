@@ -6,10 +6,10 @@ mod transfer;
 
 use agentd_web::{ApiRouter, Routes, limits, routes};
 
-pub use categories::SettingsRoutes;
+pub(super) use categories::SettingsRoutes;
 
 #[must_use]
-pub fn routes() -> Routes<SettingsRoutes> {
+pub(super) fn routes() -> Routes<SettingsRoutes> {
     let protected = ApiRouter::new()
         .routes(routes!(categories::list_settings))
         .routes(routes!(categories::get_profile_settings, categories::update_profile_settings))

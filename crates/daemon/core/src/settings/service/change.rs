@@ -54,7 +54,7 @@ impl Settings {
     /// A change of a section, for a transaction of the caller's.
     pub async fn prepare<S: Section>(&self, change: PartialObject) -> SettingsChange {
         let mut change = self.prepared(Registered::of::<S>(), change.0).await;
-        let finders = self.0.slots.finders.all();
+        let finders = self.0.finders.all();
         // Not of an import: what it names may come later.
         for finder in finders {
             let (section, field) = finder.named_by();

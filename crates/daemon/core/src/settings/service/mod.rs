@@ -8,7 +8,7 @@ mod picture;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_base::{Backoff, Entropy, Secret, Timestamp};
+use agentd_base::{Backoff, Clock, Entropy, Secret, Timestamp};
 use agentd_net::{NetPolicy, PolicyHandle};
 use agentd_store::{Db, Read, Snapshot};
 use arc_swap::ArcSwap;
@@ -23,7 +23,8 @@ use super::{
     AgentSettings, EmailSettings, InterfaceSettings, ProactiveSettings, ProfileSettings, SecuritySettings,
     StrategySettings, store,
 };
-use crate::runtime::{AppContext, DataDir, Slot};
+use crate::parts::Detached;
+use crate::runtime::{AppContext, DataDir, Slot, Slots};
 use crate::vault::{Vault, VaultError};
 pub use change::{SettingsChange, WrittenSettings};
 pub use import::ImportedSettings;
@@ -63,16 +64,10 @@ struct Inner {
     changes: watch::Sender<u64>,
     policy: PolicyHandle,
     derived: RwLock<Vec<DerivedPolicy>>,
-    slots: SettingsSlots,
-}
-
-/// What is composed after the settings.
-#[derive(Debug, Clone)]
-pub struct SettingsSlots {
     /// Settings that are no section.
-    pub portable: Slot<Vec<Arc<dyn PortableSection>>>,
+    portable: Slot<dyn PortableSection>,
     /// Who knows what a setting may name.
-    pub finders: Slot<Vec<Arc<dyn FindsNamed>>>,
+    finders: Slot<dyn FindsNamed>,
 }
 
 /// The settings. Cheap to clone.
@@ -94,8 +89,8 @@ impl Settings {
         context: &AppContext,
         vault: Vault,
         registry: Registry,
-        slots: SettingsSlots,
-    ) -> Result<Self, SettingsError> {
+        slots: &mut Slots,
+    ) -> Result<Detached<Self>, SettingsError> {
         let registry = Arc::new(registry);
         let snapshot = Snapshot::new(&context.db, &[store::SETTINGS]);
         let loaded = Arc::clone(&registry);
@@ -113,16 +108,21 @@ impl Settings {
             changes: watch::Sender::new(0),
             policy: PolicyHandle::default(),
             derived: RwLock::default(),
-            slots,
+            portable: slots.create(),
+            finders: slots.create(),
         }));
         settings.0.policy.set(settings.security().net_policy());
         let (followed, draining) = (settings.clone(), context.draining.clone());
         context.supervise("settings.follow", move || follow(followed.clone(), draining.clone()));
-        Ok(settings)
+        Ok(Detached::new(settings))
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        self.0.db.clock()
     }
 
     pub(super) fn others(&self) -> Vec<Arc<dyn PortableSection>> {
-        self.0.slots.portable.all().to_vec()
+        self.0.portable.all().to_vec()
     }
 
     /// A section as it is in force. It must have been registered.

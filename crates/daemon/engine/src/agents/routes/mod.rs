@@ -49,7 +49,7 @@ struct AgentExists {
     exists: bool,
 }
 
-pub fn routes() -> Routes<Agents> {
+pub(super) fn routes() -> Routes<Agents> {
     Routes::new().protected(
         ApiRouter::new()
             .routes(routes!(list_agents, create_agent))

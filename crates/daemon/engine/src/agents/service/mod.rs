@@ -5,7 +5,8 @@ mod change;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use agentd_core::runtime::{AppContext, Slot};
+use agentd_core::parts::Detached;
+use agentd_core::runtime::{AppContext, Slot, Slots};
 use agentd_core::settings::{FindsNamed, InterfaceSettings, Language, Section, Settings};
 use agentd_store::{NewItem, Recorder, Snapshot, StoreError, Topic, Tx};
 use bytes::Bytes;
@@ -24,9 +25,23 @@ const AGENTS: Topic = Topic::new("agents");
 /// A purge goes on until it is through.
 const PURGE_ATTEMPTS: u32 = u32::MAX;
 
+/// Order in which the data of a deleted agent is hidden and purged; within a phase it is the order of composition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AgentDataPhase {
+    /// Conversations. Purging one deletes the logs of its sessions.
+    Conversations,
+    /// Sessions that no conversation has.
+    Sessions,
+    Other,
+}
+
 /// A part of the daemon that keeps data of agents.
 pub trait OwnsAgentData: Send + Sync {
     fn name(&self) -> &'static str;
+
+    fn phase(&self) -> AgentDataPhase {
+        AgentDataPhase::Other
+    }
 
     /// Makes the data unreachable, in the transaction that deletes the agent.
     fn hide<'t>(&'t self, tx: &'t mut Tx, agent: &'t AgentId) -> LocalBoxFuture<'t, Result<(), StoreError>>;
@@ -90,7 +105,7 @@ struct Inner {
     settings: Settings,
     workspaces: WorkspaceFolders,
     list: Snapshot<AgentList>,
-    owners: Slot<Vec<Arc<dyn OwnsAgentData>>>,
+    owners: Slot<dyn OwnsAgentData>,
     purge_wake: Arc<Notify>,
 }
 
@@ -105,17 +120,15 @@ impl std::fmt::Debug for Agents {
 }
 
 impl Agents {
-    /// `owners` have data that goes when its agent goes, in this order.
-    #[must_use]
-    pub fn new(context: AppContext, settings: Settings, owners: Slot<Vec<Arc<dyn OwnsAgentData>>>) -> Self {
-        Self(Arc::new(Inner {
+    pub fn new(context: AppContext, settings: Settings, slots: &mut Slots) -> Detached<Self> {
+        Detached::new(Self(Arc::new(Inner {
             workspaces: WorkspaceFolders::new(Arc::clone(&context.data_dir)),
             list: Snapshot::new(&context.db, &[AGENTS]),
-            owners,
+            owners: slots.create(),
             purge_wake: Arc::default(),
             context,
             settings,
-        }))
+        })))
     }
 
     /// Creates an agent and its workspace. The first agent becomes the default agent if the settings name none.
@@ -347,7 +360,9 @@ impl Agents {
     }
 
     pub(super) fn owners(&self) -> Vec<Arc<dyn OwnsAgentData>> {
-        self.0.owners.all().to_vec()
+        let mut owners = self.0.owners.all().to_vec();
+        owners.sort_by_key(|owner| owner.phase());
+        owners
     }
 
     pub(super) fn purge_wake(&self) -> Arc<Notify> {

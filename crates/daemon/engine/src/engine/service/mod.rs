@@ -9,7 +9,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use agentd_base::trace;
-use agentd_core::runtime::{AppContext, WorkerReport};
+use agentd_core::parts::Detached;
+use agentd_core::runtime::{AppContext, Slots, WorkerReport};
 use agentd_core::settings::Settings;
 use agentd_store::{Read, StoreError, Tx};
 use futures_util::{Stream, StreamExt};
@@ -29,7 +30,7 @@ use crate::engine::session::log::read_log;
 use crate::engine::session::trace::read_trace;
 use crate::engine::session::{follow, recovery, task_events};
 use crate::engine::spans::turn_span;
-use crate::engine::state::{EngineSlots, EngineState};
+use crate::engine::state::EngineState;
 use crate::engine::store;
 use crate::engine::turn::{Prepared, WOKEN_A_BATCH, resume};
 use crate::providers::Providers;
@@ -53,18 +54,16 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    #[must_use]
     pub fn new(
         context: AppContext,
         settings: Settings,
         agents: Agents,
         providers: Providers,
         tools: Tools,
-        slots: EngineSlots,
-    ) -> Self {
-        let deciders = slots.deciders.clone();
-        Self(Arc::new_cyclic(|engine: &Weak<EngineState>| EngineState {
-            approvals: Approvals::new(context.clone(), settings.clone(), deciders, wake_turns(engine.clone())),
+        slots: &mut Slots,
+    ) -> Detached<Self> {
+        Detached::new(Self(Arc::new_cyclic(|engine: &Weak<EngineState>| EngineState {
+            approvals: Approvals::new(context.clone(), settings.clone(), slots, wake_turns(engine.clone())),
             tools,
             marker: Marker::new(settings.vault().hashing_key()),
             holder: Holder::of_this_process(&context.instance),
@@ -73,11 +72,13 @@ impl Engine {
             agents,
             providers,
             live: Arc::default(),
-            slots,
+            sinks: slots.create(),
+            observers: slots.create(),
+            recall: slots.create(),
             background: BackgroundPermits::default(),
             is_supervised: AtomicBool::new(false),
             waking: tokio::sync::Mutex::default(),
-        }))
+        })))
     }
 
     /// Ends what an earlier life of this daemon left running. Called once before it is ready, when

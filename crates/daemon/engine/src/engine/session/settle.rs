@@ -46,7 +46,7 @@ impl EngineState {
 
     fn transcript(&self, session: &Session) -> Option<Arc<dyn TurnSink>> {
         let name = session.transcript.as_deref()?;
-        self.slots.sinks.all().iter().find(|keeper| keeper.name() == name).cloned()
+        self.sinks.all().iter().find(|keeper| keeper.name() == name).cloned()
     }
 
     pub(crate) async fn record_usage(

@@ -17,7 +17,7 @@ use entry::{AgentFile, PathQuery};
 const DEFAULT_ENTRIES: u32 = 200;
 
 #[must_use]
-pub fn routes() -> Routes<Files> {
+pub(super) fn routes() -> Routes<Files> {
     let changing = ApiRouter::new()
         .routes(routes!(list_agent_files, move_agent_file, delete_agent_file))
         .routes(routes!(get_agent_file))

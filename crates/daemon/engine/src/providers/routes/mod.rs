@@ -12,7 +12,7 @@ use super::model::{ProviderChange, ProviderReport, ProviderView};
 use super::service::Providers;
 
 #[must_use]
-pub fn routes() -> Routes<Providers> {
+pub(super) fn routes() -> Routes<Providers> {
     let router = ApiRouter::new()
         .routes(routes!(list_providers))
         .routes(routes!(update_provider_key, delete_provider_key))

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use agentd_base::Clock;
 use agentd_base::id::IdGenerator;
+use agentd_core::parts::Detached;
 use agentd_core::runtime::{AppContext, Recorder};
 use agentd_core::settings::Settings;
 use agentd_core::vault::{Vault, VaultError};
@@ -87,9 +88,8 @@ fn canonical(id: &str) -> Result<&'static str, ProviderError> {
 
 impl Providers {
     /// Costs nothing until the first call.
-    #[must_use]
-    pub fn new(context: &AppContext, settings: Settings, local: LocalOptions, prices: PriceTable) -> Self {
-        Self(Arc::new(Inner {
+    pub fn new(context: &AppContext, settings: Settings, local: LocalOptions, prices: PriceTable) -> Detached<Self> {
+        Detached::new(Self(Arc::new(Inner {
             db: context.db.clone(),
             clock: context.clock.clone(),
             recorder: context.recorder.clone(),
@@ -105,7 +105,7 @@ impl Providers {
             settings,
             local,
             prices,
-        }))
+        })))
     }
 
     /// Ends the process of the model inside.

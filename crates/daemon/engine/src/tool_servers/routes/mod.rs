@@ -19,7 +19,7 @@ use views::{
 };
 
 #[must_use]
-pub fn routes() -> Routes<ToolServerRoutes> {
+pub(super) fn routes() -> Routes<ToolServerRoutes> {
     Routes::new().protected(
         ApiRouter::new()
             .routes(routes!(overview::get_skills))

@@ -12,7 +12,7 @@ pub(super) mod store;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use agentd_core::runtime::{AppContext, Slot};
+use agentd_core::runtime::{AppContext, Slot, Slots};
 use agentd_core::settings::Settings;
 use agentd_store::{Db, Read, Recorder, Snapshot, StoreError, Tx};
 use futures_util::FutureExt;
@@ -50,7 +50,8 @@ struct Inner {
     code: CodeTools,
     fetch: Arc<dyn Tool>,
     switched_off: Snapshot<BTreeSet<String>>,
-    joined: Slot<Vec<Arc<dyn JoinsBuiltin>>>,
+    /// Tools of other domains, which come after those that are here.
+    joined: Slot<dyn JoinsBuiltin>,
 }
 
 impl std::fmt::Debug for BuiltinTools {
@@ -60,14 +61,8 @@ impl std::fmt::Debug for BuiltinTools {
 }
 
 impl BuiltinTools {
-    /// `joined` are tools of other domains, which come after those that are here.
     #[must_use]
-    pub fn new(
-        context: &AppContext,
-        settings: &Settings,
-        runner: CodeRunner,
-        joined: Slot<Vec<Arc<dyn JoinsBuiltin>>>,
-    ) -> Self {
+    pub fn new(context: &AppContext, settings: &Settings, runner: CodeRunner, slots: &mut Slots) -> Self {
         let files = Files::new(context.entropy.clone(), runner.room().clone());
         Self(Arc::new(Inner {
             db: context.db.clone(),
@@ -81,7 +76,7 @@ impl BuiltinTools {
             code: CodeTools::new(runner),
             fetch: http_fetch::http_fetch(settings.policy()),
             switched_off: Snapshot::new(&context.db, &[store::BUILTIN_TOOLS]),
-            joined,
+            joined: slots.create(),
         }))
     }
 

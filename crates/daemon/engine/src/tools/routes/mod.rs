@@ -9,7 +9,7 @@ use agentd_web::{ApiRouter, Routes, routes};
 pub use state::ToolRoutes;
 
 #[must_use]
-pub fn routes() -> Routes<ToolRoutes> {
+pub(super) fn routes() -> Routes<ToolRoutes> {
     Routes::new().protected(
         ApiRouter::new()
             .routes(routes!(builtin::list_builtin_tools))

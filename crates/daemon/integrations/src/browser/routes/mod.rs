@@ -22,7 +22,7 @@ use agentd_web::{ApiRouter, Routes, limits, routes};
 use super::service::Browser;
 
 #[must_use]
-pub fn routes() -> Routes<Browser> {
+pub(super) fn routes() -> Routes<Browser> {
     let protected = ApiRouter::new()
         .routes(routes!(look::get_browser_status))
         .routes(routes!(look::close_browser))

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use agentd_base::Timestamp;
 use agentd_browser::{BrowserOptions, Environment};
+use agentd_core::parts::Detached;
 use agentd_core::runtime::AppContext;
 use agentd_core::settings::Settings;
 use agentd_engine::agents::Agents;
@@ -100,12 +101,11 @@ impl std::fmt::Debug for Browser {
 
 impl Browser {
     /// Starts nothing yet.
-    #[must_use]
-    pub fn new(context: &AppContext, dependencies: BrowserDependencies) -> Self {
+    pub fn new(context: &AppContext, dependencies: BrowserDependencies) -> Detached<Self> {
         let BrowserDependencies { settings, agents, tools, spawner, executable } = dependencies;
         let policy =
             settings.derived_policy(|settings| settings.section::<BrowserSettings>().net_policy(&settings.security()));
-        Self(Arc::new(Inner {
+        Detached::new(Self(Arc::new(Inner {
             context: context.clone(),
             settings,
             downloads: Downloads::new(agents.clone(), tools.clone(), Arc::clone(&context.data_dir)),
@@ -122,7 +122,7 @@ impl Browser {
             permits: Permits::default(),
             environment: Mutex::default(),
             recordings: Recordings::new(RecordingFiles::new(Arc::clone(&context.data_dir))),
-        }))
+        })))
     }
 
     /// The session that is there, or a new one.

@@ -10,7 +10,7 @@ use agentd_web::{ApiRouter, Routes, routes};
 use super::service::Channels;
 
 #[must_use]
-pub fn routes() -> Routes<Channels> {
+pub(super) fn routes() -> Routes<Channels> {
     Routes::new()
         .public(ApiRouter::new().routes(routes!(webhook::receive_channel_webhook, webhook::verify_channel_webhook)))
         .protected(

@@ -17,6 +17,7 @@ use agentd_automation::notify::{Notification, Notify, NotifyError, Target};
 use agentd_base::visible;
 use agentd_chat_platforms::{Platform, Sender};
 use agentd_conversation::chat::Chat;
+use agentd_core::parts::Detached;
 use agentd_core::rate_limit::{OutcomeCounts, RateLimiter};
 use agentd_core::runtime::{AppContext, NextDue, WorkQueue};
 use agentd_core::settings::Settings;
@@ -93,9 +94,8 @@ fn plain(text: &str) -> String {
 }
 
 impl Channels {
-    #[must_use]
-    pub fn new(context: &AppContext, uses: ChannelDependencies) -> Self {
-        Self(Arc::new(Inner {
+    pub fn new(context: &AppContext, uses: ChannelDependencies) -> Detached<Self> {
+        Detached::new(Self(Arc::new(Inner {
             context: context.clone(),
             adapters: Adapters::new(uses.settings.clone(), context.clock.clone(), uses.base_url.clone()),
             admission: Platform::ALL.map(|platform| (platform, RateLimiter::new(LIMITS))).into(),
@@ -105,7 +105,7 @@ impl Channels {
             queue: WorkQueue::new(context, QUEUE, MOST_HELD),
             progress_due: NextDue::default(),
             connections: Connections::default(),
-        }))
+        })))
     }
 
     pub(super) fn context(&self) -> &AppContext {

@@ -15,7 +15,7 @@ use super::service::{Devices, ListedDevice};
 
 /// Every route of the domain, with its access rule.
 #[must_use]
-pub fn routes() -> Routes<Devices> {
+pub(super) fn routes() -> Routes<Devices> {
     Routes::new()
         .public(ApiRouter::new().routes(routes!(pairing::pair_device)))
         .own_credential("device_token", ApiRouter::new().routes(routes!(socket::connect_device)))

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use agentd_base::Secret;
 use agentd_conversation::chat::Chat;
+use agentd_core::parts::Detached;
 use agentd_core::runtime::AppContext;
 use agentd_engine::agents::Agent;
 use agentd_engine::tools::{Tool, ToolSource};
@@ -53,9 +54,8 @@ pub(super) struct ListedDevice {
 }
 
 impl Devices {
-    #[must_use]
-    pub fn new(context: AppContext, chat: Chat) -> Self {
-        Self(Arc::new(Inner { context, chat, connections: Connections::default() }))
+    pub fn new(context: AppContext, chat: Chat) -> Detached<Self> {
+        Detached::new(Self(Arc::new(Inner { context, chat, connections: Connections::default() })))
     }
 
     /// Every device, the oldest first.

@@ -10,7 +10,7 @@ use super::service::Alerts;
 
 /// Every route of the domain.
 #[must_use]
-pub fn routes() -> Routes<Alerts> {
+pub(super) fn routes() -> Routes<Alerts> {
     Routes::new().protected(
         ApiRouter::new()
             .routes(routes!(handlers::list_alerts, handlers::create_alert))

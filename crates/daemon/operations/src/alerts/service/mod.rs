@@ -14,6 +14,7 @@ use agentd_automation::notify::{NotificationStatus, Notify};
 use agentd_automation::scheduler::Scheduler;
 use agentd_base::{Page, Timestamp};
 use agentd_core::lease::HeldRow;
+use agentd_core::parts::Detached;
 use agentd_core::rollups::Rollups;
 use agentd_core::runtime::{AppContext, NextDue};
 use agentd_core::settings::Settings;
@@ -90,9 +91,8 @@ impl std::fmt::Debug for Alerts {
 }
 
 impl Alerts {
-    #[must_use]
-    pub fn new(context: &AppContext, sources: AlertSources) -> Self {
-        Self(Arc::new(Inner {
+    pub fn new(context: &AppContext, sources: AlertSources) -> Detached<Self> {
+        Detached::new(Self(Arc::new(Inner {
             loaded: Snapshot::new(&context.db, &[store::ALERTS]),
             context: context.clone(),
             sources,
@@ -102,7 +102,7 @@ impl Alerts {
             lease: Mutex::default(),
             next_evaluation: NextDue::default(),
             wake: Arc::default(),
-        }))
+        })))
     }
 
     pub(super) fn wake(&self) -> Arc<tokio::sync::Notify> {

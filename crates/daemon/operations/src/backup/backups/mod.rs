@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use agentd_base::{Secret, Timestamp, trace};
+use agentd_core::parts::Detached;
 use agentd_core::runtime::AppContext;
 use agentd_core::settings::Settings;
 use agentd_store::{NewEvent, Recorder, StoreError, Tx};
@@ -63,9 +64,8 @@ pub(crate) struct Wanted {
 }
 
 impl Backups {
-    #[must_use]
-    pub fn new(context: &AppContext, backup: Backup, settings: Settings) -> Self {
-        Self {
+    pub fn new(context: &AppContext, backup: Backup, settings: Settings) -> Detached<Self> {
+        Detached::new(Self {
             backup,
             settings,
             context: context.clone(),
@@ -73,7 +73,7 @@ impl Backups {
             written: Arc::default(),
             uploads: Arc::new(Semaphore::new(1)),
             keeping: Arc::default(),
-        }
+        })
     }
 
     pub(crate) fn all_settings(&self) -> &Settings {

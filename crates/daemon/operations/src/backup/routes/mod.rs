@@ -17,7 +17,7 @@ pub use local::{ALLOW_INCOMPLETE_HEADER, LEFT_OUT_HEADER, PASSPHRASE_HEADER, loc
 
 /// Every route of the domain, with its access rule. Who only reads is not told of backups: one holds everything.
 #[must_use]
-pub fn routes() -> Routes<Backups> {
+pub(super) fn routes() -> Routes<Backups> {
     let full_scope = ApiRouter::new()
         .routes(routes!(archives::list_backups))
         .routes(routes!(archives::create_backup))

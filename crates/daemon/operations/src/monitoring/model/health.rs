@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use agentd_base::{ComponentHealth, HealthStatus, Timestamp};
-use agentd_core::runtime::Recorded;
+use agentd_base::Timestamp;
+use agentd_core::runtime::{ComponentHealth, HealthStatus, Recorded};
 use serde::Serialize;
 use utoipa::ToSchema;
 

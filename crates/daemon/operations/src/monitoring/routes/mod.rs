@@ -28,7 +28,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 const FLOODED_RETRY_AFTER: Duration = Duration::from_secs(5);
 
 #[must_use]
-pub fn routes() -> Routes<Monitoring> {
+pub(super) fn routes() -> Routes<Monitoring> {
     let router = ApiRouter::new()
         .routes(routes!(get_health))
         .routes(routes!(get_health_live))

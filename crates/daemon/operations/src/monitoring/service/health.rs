@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use agentd_base::{ComponentHealth, HealthCheck, HealthStatus};
-use agentd_core::runtime::{Recorded, Series, is_fresh};
+use agentd_core::runtime::{ComponentHealth, HealthCheck, HealthStatus, Recorded, Series, is_fresh};
 use agentd_engine::providers::{DefaultCheck, ProviderError};
 use agentd_store::StoreError;
 use tokio::time::Instant;

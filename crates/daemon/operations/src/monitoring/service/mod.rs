@@ -11,10 +11,13 @@ mod workers;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use agentd_base::{ComponentHealth, DomainError, HealthCheck, Timestamp};
+use agentd_base::{DomainError, Timestamp};
 use agentd_core::auth::Auth;
+use agentd_core::parts::Detached;
 use agentd_core::rollups::{Rollups, Zoned};
-use agentd_core::runtime::{AppContext, Family, MetricList, Metrics, Sample, WorkerRecords};
+use agentd_core::runtime::{
+    AppContext, ComponentHealth, Family, HealthCheck, MetricList, Metrics, Sample, WorkerRecords,
+};
 use agentd_core::settings::Settings;
 use agentd_engine::agents::Agents;
 use agentd_engine::projects::Projects;
@@ -114,14 +117,13 @@ impl std::fmt::Debug for Monitoring {
 
 impl Monitoring {
     /// `checks` are the domains' own; the database's comes with monitoring.
-    #[must_use]
     pub fn new(
         context: &AppContext,
         readiness: Readiness,
         bootstrap: Arc<dyn ReportsBootstrap>,
         mut checks: Vec<Arc<dyn HealthCheck>>,
         sources: FigureSources,
-    ) -> Self {
+    ) -> Detached<Self> {
         let database = DatabaseCheck(context.db.clone());
         let storage = Arc::new(StorageCheck::new(database.clone(), &context.data_dir));
         let components = Arc::new(Components::new(storage, checks.clone()));
@@ -131,7 +133,7 @@ impl Monitoring {
         let probe = Arc::new(Probe::new(context.clock.clone(), checks));
         let system = SystemProbe::new(context.data_dir.root());
         let (context, sources) = (context.clone(), Arc::new(sources));
-        Self { context, readiness, probe, metrics, bootstrap, sources, components, system }
+        Detached::new(Self { context, readiness, probe, metrics, bootstrap, sources, components, system })
     }
 
     /// The figures of the daemon.
