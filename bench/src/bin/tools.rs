@@ -21,7 +21,7 @@ use agentd_bench::{Outcome, inside};
 use agentd_core::runtime::Binding;
 use agentd_engine::agents::Agent;
 use agentd_engine::tools::{
-    Effect, InputSchema, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource,
+    Author, Effect, InputSchema, Tool, ToolCallContext, ToolDescription, ToolError, ToolOutput, ToolSource,
 };
 use agentd_llm::{ToolCall, Usage, UsageSource, Vendor};
 use agentd_testing_llm::{FakeVendor, RecordedRequest, Reply, Script};
@@ -68,6 +68,14 @@ struct Pause(ToolDescription, Duration);
 impl Tool for Pause {
     fn description(&self) -> &ToolDescription {
         &self.0
+    }
+
+    fn description_author(&self) -> Author {
+        Author::Trusted
+    }
+
+    fn output_author(&self) -> Author {
+        Author::Trusted
     }
 
     fn call(&self, _: Map<String, Value>, _: ToolCallContext) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {

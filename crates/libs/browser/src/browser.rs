@@ -15,9 +15,11 @@ use crate::active::ActiveTab;
 use crate::cdp::CdpError;
 use crate::chromium::Chromium;
 use crate::downloads::{Download, Downloads};
-use crate::registry::{OWN_TAB, Registry, tell};
-use crate::screencast::Screencast;
-use crate::tab::{Deadline, QUICK, Shared, Tab, is_gone};
+use crate::proxy_login::log_in;
+use crate::registry::{OWN_TAB, Registry};
+use crate::screencast::{Pace, Screencast, Viewer};
+use crate::shared::{QUICK, Shared, tell};
+use crate::tab::{Deadline, Tab, is_gone};
 use crate::{BrowserError, BrowserOptions, Environment, TabInfo};
 
 const CLOSE_AGAIN: Duration = Duration::from_secs(2);
@@ -42,8 +44,8 @@ struct Running {
 #[derive(Debug)]
 pub struct Context {
     id: Arc<str>,
-    pub(crate) active: ActiveTab,
-    pub(crate) screencast: Screencast,
+    active: ActiveTab,
+    screencast: Screencast,
     environment: Arc<Environment>,
     running: Arc<Running>,
 }
@@ -124,7 +126,9 @@ impl Browser {
         });
         connection.call::<IgnoredAny>(None, "Browser.setDownloadBehavior", parameters, QUICK).await?;
         if let Some(credential) = self.options.proxy.as_ref().and_then(|proxy| proxy.credential.as_ref()) {
-            crate::proxy_login::log_in(&context, &connection, credential).await?;
+            let tab = context.open_own_tab().await?;
+            log_in(&tab, &connection, credential).await?;
+            context.close_this(&tab).await?;
         }
         running.registry.set_environment(&context.id, &context.environment);
         context.permit_geolocation(true).await?;
@@ -247,6 +251,12 @@ impl Context {
         let tab = self.tab(id)?;
         self.active.choose(&tab);
         Ok(tab)
+    }
+
+    /// Looks at the active tab, whichever it is, until the viewer is dropped. Must be called within a runtime.
+    #[must_use]
+    pub fn watch(&self, pace: Pace) -> Viewer {
+        self.screencast.watch(&self.active, &self.shared().connection, pace)
     }
 
     /// Waits for a tab that `condition` holds for, a popup for example.

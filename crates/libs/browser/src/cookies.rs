@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::BrowserError;
 use crate::browser::Context;
-use crate::tab::QUICK;
+use crate::shared::QUICK;
 
 const MAX_COOKIES: usize = 5_000;
 

@@ -15,8 +15,7 @@ use tokio::sync::watch;
 
 use crate::BrowserLimits;
 use crate::cdp::Event;
-use crate::registry::tell;
-use crate::tab::Shared;
+use crate::shared::{Shared, tell};
 
 /// How many are remembered.
 const MAX_KEPT: usize = 100;

@@ -18,7 +18,7 @@ use crate::BrowserError;
 use crate::cdp::{Connection, Event, SessionId};
 use crate::emulation::{Appearance, Emulation, Kind, Profile, is_shared};
 use crate::network::{HarRecorder, Mock, Mocks, NetworkLog, NetworkRequest, RequestFilter};
-use crate::tab::{QUICK, Shared};
+use crate::shared::{QUICK, Shared};
 
 /// Sites whose storage is saved and cleared; the oldest are forgotten.
 const MAX_ORIGINS: usize = 200;

@@ -36,6 +36,7 @@ mod registry;
 mod screencast;
 mod screenshot;
 mod selector;
+mod shared;
 mod snapshot;
 mod storage_state;
 mod tab;

@@ -13,7 +13,8 @@ use tokio::task::JoinSet;
 use crate::BrowserError;
 use crate::browser::Context;
 use crate::cdp::{Heard, Subscription};
-use crate::tab::{Deadline, LoadState, QUICK, Tab};
+use crate::shared::QUICK;
+use crate::tab::{Deadline, LoadState, Tab};
 
 const DOCUMENT: &[u8] = b"<!doctype html><title></title>";
 const CONTENT_TYPE: (&str, &str) = ("content-type", "text/html; charset=utf-8");

@@ -12,8 +12,8 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 
 use crate::BrowserError;
-use crate::browser::Context;
 use crate::cdp::{Connection, Heard};
+use crate::tab::Tab;
 
 const URL: &str = "http://proxy-credential.invalid/";
 const LIMIT: Duration = Duration::from_secs(20);
@@ -25,11 +25,10 @@ struct Paused {
 }
 
 pub(crate) async fn log_in(
-    context: &Context,
+    tab: &Tab,
     connection: &Connection,
     (user, password): &(String, Secret),
 ) -> Result<(), BrowserError> {
-    let tab = context.open_own_tab().await?;
     let session = tab.main_session();
     let mut events = connection.subscribe(Some(session.clone()), &["Fetch.requestPaused", "Fetch.authRequired"], 64);
     let enable = json!({"handleAuthRequests": true, "patterns": [{"urlPattern": "http://proxy-credential.invalid/*"}]});
@@ -70,6 +69,5 @@ pub(crate) async fn log_in(
     tokio::select! {
         done = request => done,
         failed = answer => failed,
-    }?;
-    context.close_this(&tab).await
+    }
 }

@@ -8,14 +8,15 @@ use futures_util::future::join_all;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::watch;
 
 use crate::cdp::{Event, Observer, SessionId};
 use crate::downloads::Downloads;
 use crate::emulation::Kind;
 use crate::network::paused;
-use crate::tab::{QUICK, Shared, Tab};
+use crate::shared::{Command, QUICK, Shared, tell_in_order};
+use crate::tab::Tab;
 use crate::{Environment, address};
 
 /// What a tab of our own begins with.
@@ -401,23 +402,4 @@ fn run_and_close(shared: &Arc<Shared>, session: SessionId, target: &str) {
             (None, "Target.closeTarget", json!({"targetId": target})),
         ],
     );
-}
-
-type Command = (Option<SessionId>, &'static str, Value);
-
-/// A command whose outcome changes nothing here.
-pub(crate) fn tell(shared: &Arc<Shared>, method: &'static str, parameters: Value) {
-    tell_in_order(shared, vec![(None, method, parameters)]);
-}
-
-/// Each when the one before is done, or has failed.
-fn tell_in_order(shared: &Arc<Shared>, commands: Vec<Command>) {
-    let connection = shared.connection.clone();
-    tokio::spawn(async move {
-        for (session, method, parameters) in commands {
-            if let Err(error) = connection.call::<IgnoredAny>(session.as_deref(), method, parameters, QUICK).await {
-                tracing::debug!(%error, "a command was not carried out");
-            }
-        }
-    });
 }

@@ -201,7 +201,7 @@ impl SourceTree {
             }
         }
         while let Some((name, after)) = rest.split_first() {
-            let child = [&at[..], &[name.clone()]].concat();
+            let child = [&at[..], std::slice::from_ref(name)].concat();
             let here = self.modules.get(&at)?;
             if self.modules.contains_key(&child) && !(after.is_empty() && here.items.contains(name)) {
                 at = child;
@@ -276,7 +276,7 @@ impl SourceTree {
         }
         // `Type::method` leads to the method's file.
         if let [of, method, ..] = &rest[..] {
-            let of = [&at[..], &[of.clone()]].concat();
+            let of = [&at[..], std::slice::from_ref(of)].concat();
             if let Some(file) = self.methods.get(&(of, method.clone())) {
                 return Some(file);
             }

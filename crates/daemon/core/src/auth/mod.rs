@@ -33,7 +33,7 @@ mod store;
 mod worker;
 
 use crate::parts::{Domain, DomainParts};
-use crate::runtime::{Family, MetricList, Sample};
+use crate::runtime::{Family, MetricList, PurgeWorker, Sample};
 use routes::routes;
 use worker::CredentialUseWriter;
 

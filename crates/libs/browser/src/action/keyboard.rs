@@ -11,7 +11,8 @@ use super::locate::Needs;
 use super::shortcuts;
 use crate::BrowserError;
 use crate::selector::shortened;
-use crate::tab::{Argument, Deadline, Element, Invoked, QUICK, Tab};
+use crate::shared::QUICK;
+use crate::tab::{Argument, Deadline, Element, Invoked, Tab};
 
 const MAX_TEXT_BYTES: usize = 1 << 20;
 /// Longer text is put in at once: keys are two events a character.

@@ -12,7 +12,8 @@ use super::locate::{Needs, Ready};
 use crate::BrowserError;
 use crate::cdp::Heard;
 use crate::selector::shortened;
-use crate::tab::{Argument, Deadline, Invoked, QUICK, Tab};
+use crate::shared::QUICK;
+use crate::tab::{Argument, Deadline, Invoked, Tab};
 
 /// Between press and release a dragged thing is moved in so many steps.
 const DRAG_STEPS: u32 = 5;

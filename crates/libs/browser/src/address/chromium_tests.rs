@@ -10,7 +10,8 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use crate::cdp::CdpError;
-use crate::tab::{Deadline, QUICK};
+use crate::shared::QUICK;
+use crate::tab::Deadline;
 use crate::{Action, Area, Browser, BrowserError, BrowserOptions, Context, ImageFormat, Tab};
 
 const PAGE: &str = "data:text/html,<title>page</title><button>Save</button>";

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::user_agent::{shared_worker_script, user_agent_override};
 use super::{ColorScheme, Emulation, Profile};
+use crate::BrowserError;
 
 /// What a session is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,4 +102,9 @@ impl Appearance {
         }
         metrics
     }
+}
+
+/// Whether Chromium says that another part of the same process has this already, with the same value.
+pub(crate) fn is_shared(error: &BrowserError) -> bool {
+    matches!(error, BrowserError::Protocol(message) if message.contains("already in effect"))
 }

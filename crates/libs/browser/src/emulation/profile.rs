@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::user_agent::wrong_user_agent;
 use crate::network::wrong_headers;
 
 /// Headers that belong to a connection, or that a page's own request decides.
@@ -67,7 +68,7 @@ impl Profile {
     pub fn check(&self) -> Result<(), Vec<(&'static str, String)>> {
         let mut problems = Vec::new();
         let mut add = |field, problem: Option<String>| problems.extend(problem.map(|problem| (field, problem)));
-        add("user_agent", self.user_agent.as_deref().and_then(super::wrong_user_agent));
+        add("user_agent", self.user_agent.as_deref().and_then(wrong_user_agent));
         let is_locale = self.locale.as_deref().is_none_or(is_locale);
         add("locale", (!is_locale).then(|| "must be a language tag such as `de` or `de-CH`".to_owned()));
         if let Some(place) = self.geolocation {

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+const MAX_USER_AGENT_BYTES: usize = 500;
+
 /// What a text of a user agent says of its browser.
 #[derive(Debug, PartialEq, Eq)]
 struct Parts<'a> {
@@ -129,6 +131,14 @@ pub(super) fn shared_worker_script(user_agent: &str) -> String {
         "for (const [name, value] of Object.entries({seen})) Object.defineProperty(WorkerNavigator.prototype, name, \
          {{get: () => value, configurable: true, enumerable: true}})"
     )
+}
+
+pub(super) fn wrong_user_agent(user_agent: &str) -> Option<String> {
+    if user_agent.is_empty() || user_agent.len() > MAX_USER_AGENT_BYTES {
+        return Some(format!("must have 1 to {MAX_USER_AGENT_BYTES} bytes"));
+    }
+    let is_plain = user_agent.trim() == user_agent && user_agent.chars().all(|c| matches!(c, ' '..='~'));
+    (!is_plain).then(|| "must be printable ASCII without blanks around it".to_owned())
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::events::RequestId;
 use super::mocks::Mock;
 use crate::Environment;
 use crate::cdp::{Connection, Event};
-use crate::tab::QUICK;
+use crate::shared::QUICK;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

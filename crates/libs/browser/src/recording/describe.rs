@@ -7,8 +7,9 @@ use super::model::{Alternative, AlternativeKind, Compared, Fingerprint, Recorded
 use crate::BrowserError;
 use crate::action::locate::Matches;
 use crate::selector::Selector;
+use crate::shared::QUICK;
 use crate::snapshot::Pin;
-use crate::tab::{Argument, Element, FrameId, Invoked, QUICK, Tab};
+use crate::tab::{Argument, Element, FrameId, Invoked, Tab};
 
 /// Longer names are texts.
 const MAX_NAME: usize = 200;

@@ -8,8 +8,9 @@ use super::model::{Alternative, AlternativeKind, Judgement, RecordedTarget};
 use crate::BrowserError;
 use crate::action::locate::{Matches, pause};
 use crate::selector::{Selector, shortened};
+use crate::shared::QUICK;
 use crate::snapshot::Pin;
-use crate::tab::{Argument, Deadline, Element, FrameId, Invoked, QUICK, Tab};
+use crate::tab::{Argument, Deadline, Element, FrameId, Invoked, Tab};
 
 /// An element that was found by another selector than the first, or that is called something else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

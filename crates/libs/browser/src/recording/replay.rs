@@ -15,7 +15,8 @@ use crate::action::locate::pause;
 use crate::action::{Action, DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS};
 use crate::error::millis;
 use crate::selector::shortened;
-use crate::tab::{Argument, Deadline, Element, Invoked, QUICK};
+use crate::shared::QUICK;
+use crate::tab::{Argument, Deadline, Element, Invoked};
 use crate::{ActionOutcome, ActionRequest, BrowserError, Context, ElementState, Tab};
 
 /// For a popup to be opened by the step before.

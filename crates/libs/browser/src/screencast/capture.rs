@@ -10,10 +10,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::Pace;
+use super::demand::Pace;
 use crate::active::ActiveTab;
 use crate::cdp::{CdpError, Connection, Event, Heard, SessionId, Subscription};
-use crate::tab::{QUICK, Tab};
+use crate::shared::QUICK;
+use crate::tab::Tab;
 
 /// A screen of many dots a point is drawn smaller.
 const MAX_SIDE: u32 = 1_920;

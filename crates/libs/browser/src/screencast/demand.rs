@@ -2,11 +2,35 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::Pace;
+/// The most pictures that are taken in a second.
+pub const MAX_FRAMES_PER_SECOND: u8 = 10;
+
+/// What a viewer wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Between 1 and [`MAX_FRAMES_PER_SECOND`]; taken as the nearest of them.
+    pub frames_per_second: u8,
+    /// Of the JPEG, 1 to 100. Where viewers want different ones, all have the best.
+    pub quality: u8,
+}
+
+impl Pace {
+    pub(super) fn between_frames(self) -> Duration {
+        Duration::from_secs(1) / u32::from(self.frames_per_second.clamp(1, MAX_FRAMES_PER_SECOND))
+    }
+
+    fn at_least(self, other: Self) -> Self {
+        Self {
+            frames_per_second: self.frames_per_second.max(other.frames_per_second),
+            quality: self.quality.max(other.quality),
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Demand {

@@ -10,41 +10,17 @@ mod capture;
 mod demand;
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::Context;
+use crate::active::ActiveTab;
+use crate::cdp::Connection;
 use capture::Capture;
 use demand::{Demand, Wish};
-
-/// The most pictures that are taken in a second.
-pub const MAX_FRAMES_PER_SECOND: u8 = 10;
-
-/// What a viewer wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
-    /// Between 1 and [`MAX_FRAMES_PER_SECOND`]; taken as the nearest of them.
-    pub frames_per_second: u8,
-    /// Of the JPEG, 1 to 100. Where viewers want different ones, all have the best.
-    pub quality: u8,
-}
-
-impl Pace {
-    fn between_frames(self) -> Duration {
-        Duration::from_secs(1) / u32::from(self.frames_per_second.clamp(1, MAX_FRAMES_PER_SECOND))
-    }
-
-    fn at_least(self, other: Self) -> Self {
-        Self {
-            frames_per_second: self.frames_per_second.max(other.frames_per_second),
-            quality: self.quality.max(other.quality),
-        }
-    }
-}
+pub use demand::{MAX_FRAMES_PER_SECOND, Pace};
 
 /// The capture of a context, started by the first viewer.
 #[derive(Debug, Default)]
@@ -67,16 +43,15 @@ pub struct Viewer {
     not_before: Instant,
 }
 
-impl Context {
+impl Screencast {
     /// Looks at the active tab, whichever it is, until the viewer is dropped. Must be called within a runtime.
-    #[must_use]
-    pub fn watch(&self, pace: Pace) -> Viewer {
-        let running = self.screencast.0.get_or_init(|| {
+    pub(crate) fn watch(&self, active: &ActiveTab, connection: &Connection, pace: Pace) -> Viewer {
+        let running = self.0.get_or_init(|| {
             let (demand, wanted) = Demand::new();
             let (frames, receiver) = watch::channel(None);
-            let connection = self.shared().connection.clone();
+            let (active, connection) = (active.clone(), connection.clone());
             let mut task = JoinSet::new();
-            task.spawn(Capture { active: self.active.clone(), connection, wanted, frames }.run());
+            task.spawn(Capture { active, connection, wanted, frames }.run());
             Running { demand, frames: receiver, _task: task }
         });
         Viewer {

@@ -9,8 +9,8 @@ use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::Owner;
 use super::source::OBJECTS;
+use super::tree::Described;
 use crate::BrowserError;
 use crate::tab::{Argument, Deadline, Element, FrameId, Invoked, Tab};
 
@@ -33,11 +33,6 @@ struct Listener {
     r#type: String,
     #[serde(default)]
     backend_node_id: Option<i64>,
-}
-
-#[derive(Deserialize)]
-struct Described {
-    node: Owner,
 }
 
 impl Tab {

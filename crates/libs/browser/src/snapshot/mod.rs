@@ -5,6 +5,7 @@
 
 mod clickable;
 mod pin;
+mod references;
 mod source;
 mod text;
 mod tree;
@@ -13,21 +14,21 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 use url::Url;
 
 use crate::BrowserError;
-use crate::tab::{Argument, Deadline, Element, FrameId, Invoked, QUICK, Tab};
-pub(crate) use pin::{Pin, Pinned};
+use crate::shared::QUICK;
+use crate::tab::{Argument, Deadline, Element, FrameId, Invoked, Tab};
+pub(crate) use pin::Pin;
+pub use references::MAX_ELEMENTS;
+pub(crate) use references::{Pinned, Refs};
 use source::RawNodes;
 use text::Source;
 pub(crate) use text::shown_name;
-use tree::FullTree;
+use tree::{FullTree, Owner};
 
-/// Further elements are left out, and the snapshot says so.
-pub const MAX_ELEMENTS: usize = 500;
-const MAX_TEXT_BYTES: usize = 100 << 10;
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// A page as text.
@@ -38,27 +39,6 @@ pub struct Snapshot {
     pub element_count: usize,
     pub url: String,
     pub truncated: bool,
-}
-
-/// What a number of a snapshot stands for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Reference {
-    pub(crate) frame: FrameId,
-    pub(crate) node: i64,
-    pub(crate) role: String,
-    pub(crate) name: String,
-    /// What a clickable element without a role was listed as.
-    pub(crate) text: Option<String>,
-}
-
-/// The numbers of the last snapshot.
-#[derive(Debug, Default)]
-pub(crate) struct Refs(Vec<Reference>);
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Owner {
-    backend_node_id: i64,
 }
 
 impl Tab {

@@ -1,22 +1,13 @@
 //! Elements that an action is bound to although no snapshot lists them.
 
-use std::collections::HashMap;
-
-use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::tree::FullTree;
-use super::{Owner, Reference};
+use super::references::Reference;
+use super::tree::{Described, FullTree};
 use crate::BrowserError;
-use crate::tab::{Element, QUICK, Tab};
-
-/// The numbers, each as long as its [`Pin`] is held.
-#[derive(Debug, Default)]
-pub(crate) struct Pinned {
-    count: u32,
-    references: HashMap<u32, Reference>,
-}
+use crate::shared::QUICK;
+use crate::tab::{Element, Tab};
 
 /// No snapshot has so many elements.
 const FIRST_PINNED: u32 = 1_000_000;
@@ -30,12 +21,6 @@ pub(crate) struct Pin<'t> {
     pub(crate) name: String,
 }
 
-impl Pinned {
-    pub(super) fn get(&self, number: u32) -> Option<Reference> {
-        self.references.get(&number).cloned()
-    }
-}
-
 impl Pin<'_> {
     pub(crate) fn selector(&self) -> String {
         format!("@{}", self.number)
@@ -46,11 +31,6 @@ impl Drop for Pin<'_> {
     fn drop(&mut self) {
         self.tab.pinned.lock().references.remove(&self.number);
     }
-}
-
-#[derive(Deserialize)]
-struct Described {
-    node: Owner,
 }
 
 impl Tab {

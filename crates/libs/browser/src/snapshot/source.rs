@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use serde_json::value::RawValue;
 use serde_json::{Error, json};
 
-use super::MAX_ELEMENTS;
+use super::references::MAX_ELEMENTS;
 use super::tree::{AxNode, FullTree};
 use crate::BrowserError;
 use crate::cdp::CdpError;

@@ -6,10 +6,11 @@ use std::fmt::Write;
 use agentd_base::visible::is_hidden;
 
 use super::clickable::Clickable;
+use super::references::{MAX_ELEMENTS, Reference};
 use super::tree::{AxNode, FullTree};
-use super::{MAX_ELEMENTS, MAX_TEXT_BYTES, Reference};
 use crate::tab::FrameId;
 
+const MAX_TEXT_BYTES: usize = 100 << 10;
 const MAX_NAME: usize = 150;
 /// Trees are as deep as pages make them.
 const MAX_DEPTH: usize = 2_000;

@@ -1,4 +1,4 @@
-//! The accessibility tree of one frame, as Chromium writes it.
+//! The accessibility tree of one frame, and nodes of its document, as Chromium writes them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -50,6 +50,17 @@ struct AxProperty<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
     value: AxValue,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Owner {
+    pub(super) backend_node_id: i64,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Described {
+    pub(super) node: Owner,
 }
 
 impl AxNode<'_> {

@@ -17,7 +17,8 @@ use serde_json::json;
 use crate::BrowserError;
 use crate::browser::Context;
 use crate::own_page::OwnPage;
-use crate::tab::{Deadline, QUICK};
+use crate::shared::QUICK;
+use crate::tab::Deadline;
 pub use databases::Database;
 pub use model::{LeftOut, MAX_STATE_BYTES, OriginStorage, SavedState, StorageState, StoredItem};
 

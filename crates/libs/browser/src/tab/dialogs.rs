@@ -5,9 +5,10 @@ use std::sync::Arc;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-use super::{Deadline, Dialog, DialogAnswer, PreparedAnswer, QUICK, Tab};
+use super::{Deadline, Dialog, DialogAnswer, PreparedAnswer, Tab};
 use crate::BrowserError;
 use crate::cdp::SessionId;
+use crate::shared::QUICK;
 
 impl Tab {
     pub(super) fn dialog_opened(self: &Arc<Self>, mut dialog: Dialog, session: SessionId) {

@@ -13,7 +13,7 @@ mod world;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -22,34 +22,14 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::cdp::{Connection, SessionId};
-use crate::chromium::Folder;
+use crate::cdp::SessionId;
+use crate::shared::Shared;
 use crate::snapshot::{Pinned, Refs};
 use crate::{BrowserError, Environment, address};
 pub use state::{Dialog, DialogAnswer, LoadState};
 pub(crate) use state::{FrameId, TabState};
 use state::{LOADS_WINDOW, MAX_LOADS, PreparedAnswer};
-use world::World;
 pub(crate) use world::{Argument, Element, Invoked, OBJECTS, is_gone};
-
-/// A command that only looks something up.
-pub(crate) const QUICK: Duration = Duration::from_secs(10);
-
-/// For a title, which a page that hangs does not tell.
-const TITLE_LIMIT: Duration = Duration::from_millis(500);
-
-/// What all tabs of a browser work with.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) connection: Connection,
-    pub(crate) folder: Arc<Folder>,
-    pub(crate) uploads: AtomicU64,
-    pub(crate) upload_bytes: u64,
-    pub(crate) dialog_time: Duration,
-    pub(crate) viewport: (u32, u32),
-    /// As Chromium names itself.
-    pub(crate) version: String,
-}
 
 /// A tab as it is listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -83,6 +63,15 @@ pub struct Tab {
     pub(crate) snapshots: tokio::sync::Mutex<()>,
     pub(crate) refs: Mutex<Refs>,
     pub(crate) pinned: Mutex<Pinned>,
+}
+
+/// Isolated world of a frame, with our functions.
+#[derive(Debug, Clone)]
+struct World {
+    session: SessionId,
+    context: i64,
+    /// The object with our functions.
+    functions: Arc<str>,
 }
 
 impl std::fmt::Debug for Tab {
@@ -168,18 +157,6 @@ impl Tab {
         }
     }
 
-    /// As it is listed, with the title that the page has now: Chromium does not tell of every change of it.
-    pub async fn info_now(&self) -> TabInfo {
-        if let Ok(Invoked::Done(title)) = self.invoke::<String>(&self.main_frame(), "title", &[], TITLE_LIMIT).await {
-            self.state.send_if_modified(|state| {
-                let is_new = state.title != title;
-                state.title = title;
-                is_new
-            });
-        }
-        self.info()
-    }
-
     /// The page's dialogs, the last 20; the last one may be open.
     #[must_use]
     pub fn dialogs(&self) -> Vec<Dialog> {
@@ -218,6 +195,10 @@ impl Tab {
     pub(crate) fn frame_moved(&self, frame: FrameId, parent: Option<FrameId>, session: SessionId) {
         self.forget_world(&frame);
         self.state.send_modify(|state| state.frame_attached(frame, parent, session));
+    }
+
+    fn forget_world(&self, frame: &str) {
+        self.worlds.lock().remove(frame);
     }
 
     /// The session that a frame is spoken to through.

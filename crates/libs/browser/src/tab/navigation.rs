@@ -9,7 +9,8 @@ use tokio::time::Instant;
 use url::Url;
 
 use super::state::TabState;
-use super::{Deadline, LoadState, QUICK, Tab};
+use super::{Deadline, LoadState, Tab};
+use crate::shared::QUICK;
 use crate::{BrowserError, address};
 
 /// Longer addresses are refused; Chromium's own limit is 2 MiB.

@@ -6,11 +6,12 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
+use super::Tab;
 use super::events::FrameTree;
-use super::{QUICK, Tab};
 use crate::BrowserError;
 use crate::cdp::SessionId;
 use crate::emulation::Kind;
+use crate::shared::QUICK;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

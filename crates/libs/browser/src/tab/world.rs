@@ -9,21 +9,16 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{FrameId, QUICK, Tab};
+use super::{FrameId, Tab, TabInfo, World};
 use crate::BrowserError;
 use crate::cdp::SessionId;
+use crate::shared::QUICK;
 
 const SOURCE: &str = concat!("(", include_str!("../page/recording.js"), ")(", include_str!("../page/in_page.js"), ")");
 /// Everything that an action holds of a page; let go of after it.
 pub(crate) const OBJECTS: &str = "agentd-action";
-
-#[derive(Debug, Clone)]
-pub(super) struct World {
-    session: SessionId,
-    context: i64,
-    /// The object with our functions.
-    functions: Arc<str>,
-}
+/// For a title, which a page that hangs does not tell.
+const TITLE_LIMIT: Duration = Duration::from_millis(500);
 
 /// An element of a frame.
 #[derive(Debug, Clone)]
@@ -109,6 +104,18 @@ struct Resolved {
 }
 
 impl Tab {
+    /// As it is listed, with the title that the page has now: Chromium does not tell of every change of it.
+    pub async fn info_now(&self) -> TabInfo {
+        if let Ok(Invoked::Done(title)) = self.invoke::<String>(&self.main_frame(), "title", &[], TITLE_LIMIT).await {
+            self.state.send_if_modified(|state| {
+                let is_new = state.title != title;
+                state.title = title;
+                is_new
+            });
+        }
+        self.info()
+    }
+
     /// Calls a function of ours in a frame and reads what it returns.
     pub(crate) async fn invoke<R: DeserializeOwned>(
         &self,
@@ -251,10 +258,6 @@ impl Tab {
             }
         }
         Ok(elements)
-    }
-
-    pub(super) fn forget_world(&self, frame: &str) {
-        self.worlds.lock().remove(frame);
     }
 
     /// Lets go of what an action held of the page. It is told before this returns, so that it cannot

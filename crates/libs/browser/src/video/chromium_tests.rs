@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, UdpSocket};
 
 use super::encoder_page::EncoderPage;
 use super::*;
-use crate::tab::QUICK;
+use crate::shared::QUICK;
 
 const OPTIONS: VideoOptions = VideoOptions {
     frames_per_second: 1,

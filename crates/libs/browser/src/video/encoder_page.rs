@@ -9,10 +9,11 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use super::{Piece, VideoError};
+use super::VideoError;
 use crate::browser::Context;
 use crate::own_page::{Evaluated, Headers, OwnPage};
-use crate::tab::{Deadline, QUICK};
+use crate::shared::QUICK;
+use crate::tab::Deadline;
 use crate::{Browser, BrowserError};
 
 include!(concat!(env!("OUT_DIR"), "/muxer.rs"));
@@ -30,6 +31,9 @@ pub(super) struct EncoderPage {
     /// With it the page ends.
     _context: Context,
 }
+
+/// Bytes and their place in the file.
+pub(super) type Piece = (u64, Vec<u8>);
 
 /// Result of a call: parts of the file, and whether more are ready.
 #[derive(Debug)]

@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 
 use crate::error::millis;
 use crate::{Browser, BrowserLimits, BrowserOptions, ProxyEndpoint};
-use encoder_page::EncoderPage;
+use encoder_page::{EncoderPage, Piece};
 pub use error::VideoError;
 
 /// Larger pictures are refused before they are sent.
@@ -142,9 +142,6 @@ struct Output {
     file: Arc<File>,
     max_bytes: u64,
 }
-
-/// Bytes and their place in the file.
-type Piece = (u64, Vec<u8>);
 
 impl Output {
     async fn write(&self, pieces: Vec<Piece>) -> Result<(), VideoError> {

@@ -10,7 +10,7 @@ mod statistics;
 mod stream;
 mod views;
 
-use agentd_web::{ApiError, ApiRouter, Json, Routes, routes};
+use agentd_web::{ApiError, ApiRouter, Routes, routes};
 use axum::Router;
 use axum::extract::State;
 use axum::routing::post;

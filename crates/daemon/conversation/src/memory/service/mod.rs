@@ -18,7 +18,6 @@ mod work;
 use std::sync::Arc;
 
 use agentd_base::Timestamp;
-use agentd_core::parts::Detached;
 use agentd_core::runtime::{AppContext, NextDue};
 use agentd_core::settings::Settings;
 use agentd_engine::agents::{AgentId, Agents};

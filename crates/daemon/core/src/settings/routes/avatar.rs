@@ -1,6 +1,6 @@
 //! The owner's picture: uploaded as a form, shown to whoever asks.
 
-use agentd_web::{ApiError, IdempotencyKey, Json, Path, limits};
+use agentd_web::{Answer, ApiError, IdempotencyKey, Json, Path, limits};
 use axum::extract::multipart::MultipartRejection;
 use axum::extract::{FromRequest, Multipart, Request, State};
 use axum::response::{IntoResponse, Response};
@@ -9,7 +9,7 @@ use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, 
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::categories::{Answer, SettingsRoutes};
+use super::categories::SettingsRoutes;
 use crate::runtime::record_once;
 use crate::settings::error::SettingsError;
 

@@ -21,9 +21,9 @@ use crate::settings::{
 
 /// The state of the handlers.
 #[derive(Debug, Clone)]
-pub struct SettingsRoutes {
-    pub settings: Settings,
-    pub clock: agentd_base::Clock,
+pub(in crate::settings) struct SettingsRoutes {
+    pub(in crate::settings) settings: Settings,
+    pub(in crate::settings) clock: agentd_base::Clock,
 }
 
 /// Every category under its name, as its own endpoint answers it.

@@ -6,7 +6,7 @@ mod transfer;
 
 use agentd_web::{ApiRouter, Routes, limits, routes};
 
-pub(super) use categories::SettingsRoutes;
+pub(in crate::settings) use categories::SettingsRoutes;
 
 #[must_use]
 pub(super) fn routes() -> Routes<SettingsRoutes> {

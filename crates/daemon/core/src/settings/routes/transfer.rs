@@ -1,7 +1,7 @@
 //! Export and import of all settings.
 
 use agentd_base::Timestamp;
-use agentd_web::{ApiError, Caller, ErrorBody, IdempotencyKey, Json, Query, Scope};
+use agentd_web::{Answer, ApiError, Caller, ErrorBody, IdempotencyKey, Json, Query, Scope};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_DISPOSITION;
@@ -12,7 +12,7 @@ use utoipa::openapi::schema::ArrayBuilder;
 use utoipa::openapi::{ObjectBuilder, Ref, RefOr, Schema};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
-use super::categories::{AllSettings, Answer, SettingsRoutes};
+use super::categories::{AllSettings, SettingsRoutes};
 use crate::runtime::record_once;
 use crate::settings::error::SettingsError;
 use crate::settings::safety::{SafetyScope, UnchangedSetting, WeakenedSetting};

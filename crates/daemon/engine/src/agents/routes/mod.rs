@@ -17,9 +17,9 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::model::{Agent, CreateAgent};
+use super::model::Agent;
 use super::service::Agents;
-pub use bodies::{AgentFields, AgentView, Archetype};
+pub use bodies::{AgentFields, AgentView};
 
 /// An agent in the list.
 #[derive(Debug, Serialize, ToSchema)]

@@ -10,8 +10,8 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::tool_servers::{
-    Failure, LeftOut, OfferedTool, Reach, ServerIdentity, ServerStatus, TestReport, ToolServerId, ToolServerState,
-    TransportKind, shown_names,
+    Failure, LeftOut, OfferedTool, Reach, ServerIdentity, ServerStatus, TestReport, ToolServer, ToolServerId,
+    ToolServerState, TransportKind, shown_names,
 };
 use crate::tools::Effect;
 

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use url::Url;
 
+use super::body::{Body, MAX_BODY_BYTES};
 use super::events::{self, HeaderMap, Response};
-use super::sockets::{Message, Messages};
 use super::timings::timings;
-use super::{Body, MAX_BODY_BYTES, MAX_URL_BYTES, RequestId, page_id};
-use crate::network::{cut, events as network};
+use crate::network::cut;
+use crate::network::events::{self as network, RequestId};
+
+pub(super) const MAX_URL_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -45,6 +47,24 @@ pub(super) struct Entry {
 struct Post {
     mime_type: String,
     text: Option<String>,
+}
+
+/// What was sent or received at once through a socket.
+#[derive(Debug)]
+pub(super) struct Message {
+    pub(super) kind: &'static str,
+    /// Seconds since 1970.
+    pub(super) wall: f64,
+    /// 1 for a text, 2 for bytes, which are in base64.
+    pub(super) opcode: u64,
+    pub(super) data: String,
+}
+
+/// Those of one socket.
+#[derive(Debug, Default)]
+pub(super) struct Messages {
+    pub(super) kept: Vec<Message>,
+    pub(super) left_out: u64,
 }
 
 impl Entry {
@@ -242,8 +262,18 @@ impl Entry {
     }
 }
 
+impl Message {
+    fn json(&self) -> Value {
+        json!({"type": self.kind, "time": self.wall, "opcode": self.opcode, "data": self.data})
+    }
+}
+
 pub(super) fn rfc3339(wall_seconds: f64) -> String {
     network::time(wall_seconds).to_string()
+}
+
+pub(super) fn page_id(index: usize) -> String {
+    format!("page_{}", index + 1)
 }
 
 fn number(count: Option<u64>) -> i64 {

@@ -2,41 +2,16 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
-use super::entry::Entry;
-use super::events::{self, HeaderMap, Response};
-use super::{HarRecorder, MAX_BODY_BYTES};
+use super::body::MAX_BODY_BYTES;
+use super::entry::{Entry, Message};
+use super::events::{HeaderMap, Response};
+use super::recorder::HarRecorder;
 use crate::cdp::Event;
 use crate::network::cut;
 use crate::network::events::{SocketAnswered, SocketCreated, SocketEnded, SocketHandshake, SocketMessage};
 
 /// Of all sockets.
 pub(super) const MAX_MESSAGES: usize = 20_000;
-
-/// What was sent or received at once.
-#[derive(Debug)]
-pub(super) struct Message {
-    kind: &'static str,
-    /// Seconds since 1970.
-    wall: f64,
-    /// 1 for a text, 2 for bytes, which are in base64.
-    opcode: u64,
-    data: String,
-}
-
-/// Those of one socket.
-#[derive(Debug, Default)]
-pub(super) struct Messages {
-    pub(super) kept: Vec<Message>,
-    pub(super) left_out: u64,
-}
-
-impl Message {
-    pub(super) fn json(&self) -> Value {
-        json!({"type": self.kind, "time": self.wall, "opcode": self.opcode, "data": self.data})
-    }
-}
 
 impl HarRecorder {
     pub(super) fn socket(&mut self, event: &Event, tab: Option<&Arc<str>>) -> Option<()> {
@@ -94,24 +69,5 @@ impl HarRecorder {
                 entry.messages.left_out += 1;
             }
         });
-    }
-
-    /// Whether so much may still be kept; it is, then.
-    pub(super) fn has_room(&mut self, bytes: usize) -> bool {
-        let fits = self.bytes + bytes <= super::MAX_BYTES;
-        if fits {
-            self.bytes += bytes;
-        }
-        fits
-    }
-
-    /// None of them where they do not fit.
-    pub(super) fn fitting(&mut self, headers: HeaderMap) -> HeaderMap {
-        if self.has_room(events::bytes_of(&headers)) { headers } else { HeaderMap::new() }
-    }
-
-    /// Without what a server can make long, where that does not fit.
-    pub(super) fn fitting_response(&mut self, response: Response) -> Response {
-        if self.has_room(response.bytes()) { response } else { response.stripped() }
     }
 }

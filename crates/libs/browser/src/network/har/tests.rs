@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::recorder::MAX_BYTES;
 use super::sockets::MAX_MESSAGES;
-use super::{Event, HarRecorder, MAX_BYTES};
+use super::{Event, HarRecorder};
 
 fn hear(har: &mut HarRecorder, method: &str, params: Value) {
     let params = serde_json::value::to_raw_value(&params).unwrap();
