@@ -241,7 +241,7 @@ async fn a_job_is_done_by_one_at_a_time() {
     run(&talk.app, GENERATE).await;
     let holder = talk.app.running().context().instance.to_string();
     let hold = async move |tx: &mut agentd_store::Tx| {
-        let until = tx.clock().now() + Duration::from_secs(60);
+        let until = tx.clock().now() + Duration::from_secs(20);
         tx.execute(
             "UPDATE leases SET owner = $1, lease_until = $2 WHERE name = 'memory.generate_episodes'",
             args![&holder, until],
@@ -253,7 +253,7 @@ async fn a_job_is_done_by_one_at_a_time() {
     talk.app.post("/api/memory/generate-episodes").send().await.expect_error(409, "job_running");
     assert_eq!(job(&talk.app, "generate_episodes").await["status"], "running");
     // Whoever held it is gone.
-    talk.app.clock.advance(Duration::from_secs(61));
+    talk.app.clock.advance(Duration::from_secs(21));
     assert_eq!(job(&talk.app, "generate_episodes").await["status"], "interrupted");
     run(&talk.app, GENERATE).await;
     assert_eq!(job(&talk.app, "generate_episodes").await["status"], "idle");
